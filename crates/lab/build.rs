@@ -1,5 +1,5 @@
-//! Computes `DOORBELL_MODEL`, a hash of everything that a result depends on except its run. A stored result
-//! of another model is therefore never taken for a result of this model.
+//! Computes `DOORBELL_MODEL`, a hash of everything besides the run that a result depends on. So a stored
+//! result of another model is never taken for a result of this model.
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", file.display());
         let name = file.strip_prefix(root).expect("all lie in the workspace");
         let text = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        // The length delimits the text of a file.
+        // The length shows where the text of the file ends.
         hash.update(format!("{} {}\n", name.display(), text.len()));
         hash.update(text);
     }
@@ -31,7 +31,7 @@ fn main() {
 
 /// Collects all files below a directory, in the order of their names.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    // Adding or removing a file changes the directory.
+    // Cargo must also notice files that are added or removed. These change the directory.
     println!("cargo:rerun-if-changed={}", dir.display());
     let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a directory's entry").path()).collect();

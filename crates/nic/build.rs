@@ -1,4 +1,4 @@
-//! Finds the built-in profiles: each file in `profiles/` is one, and has the name of the file.
+//! Finds the built-in profiles. Each file in `profiles/` is a profile with the name of the file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -196,7 +196,7 @@ impl Page<'_> {
                 self.check(self.repository.has_item(word), word);
             }
         }
-        for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             self.check(self.repository.has(link, None), link);
         }
         // A crate's row in the table.

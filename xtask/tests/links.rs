@@ -1,8 +1,8 @@
 //! Links of pages: each leads to a file and an anchor that exist. A link with the name of a file as its text
-//! leads to that file.
+//! leads to that file. Pages link to every entry of the glossary.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -48,9 +48,11 @@ fn links(page: &str) -> Vec<PageLink> {
     all
 }
 
-/// The anchors of a page: its headings in lower case, with hyphens for spaces and without punctuation.
+/// The anchors of a page: its headings in lower case, with hyphens for spaces and without punctuation, and
+/// the ids of its HTML tags, such as `<a id="cqe"></a>`.
 fn anchors(page: &str) -> Vec<String> {
     let (mut all, mut open) = (Vec::<String>::new(), false);
+    let mut ids = Vec::<String>::new();
     for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
         match event {
             Event::Start(Tag::Heading { .. }) => {
@@ -62,10 +64,30 @@ fn anchors(page: &str) -> Vec<String> {
                 let kept = text.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
                 all.last_mut().expect("a heading is open").extend(kept.flat_map(char::to_lowercase));
             }
+            Event::Html(html) | Event::InlineHtml(html) => ids.extend(id_of_tag(&html)),
             _ => {}
         }
     }
-    all.into_iter().map(|anchor| anchor.replace(' ', "-")).collect()
+    all.into_iter().map(|anchor| anchor.replace(' ', "-")).chain(ids).collect()
+}
+
+/// The id of an HTML tag, if it has one.
+fn id_of_tag(html: &str) -> Option<String> {
+    let (_, rest) = html.split_once(" id=\"")?;
+    let (id, _) = rest.split_once('"')?;
+    Some(id.to_owned())
+}
+
+/// Headings of the glossary that are not entries.
+const GLOSSARY_HEADINGS: [&str; 2] = ["glossary", "abbreviations"];
+
+/// The entries of the glossary that a page links to, by their anchors.
+fn glossary_links(page: &str) -> Vec<String> {
+    let entry = |link: PageLink| {
+        let (_, entry) = link.target.split_once("glossary.md#")?;
+        Some(entry.to_owned())
+    };
+    links(page).into_iter().filter_map(entry).collect()
 }
 
 /// The fault of a link, if it has one.
@@ -120,9 +142,38 @@ fn the_book_has_every_page() {
 }
 
 #[test]
+fn every_glossary_entry_is_linked_from_a_page() {
+    let pages = pages();
+    let glossary = root().join("docs/glossary.md");
+    let others = pages.iter().filter(|(page, _)| **page != glossary);
+    let linked: BTreeSet<String> = others.flat_map(|(_, text)| glossary_links(text)).collect();
+    let is_entry = |anchor: &String| !GLOSSARY_HEADINGS.contains(&anchor.as_str());
+    let entries: Vec<String> = anchors(&pages[&glossary]).into_iter().filter(is_entry).collect();
+    assert!(entries.len() > 40, "{entries:?} are all entries that were found");
+    let unlinked: Vec<&String> = entries.iter().filter(|entry| !linked.contains(*entry)).collect();
+    assert!(unlinked.is_empty(), "no page links to these entries of the glossary: {unlinked:?}");
+}
+
+#[test]
+fn every_guide_links_to_the_glossary() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the book has a summary");
+    let mut parts = summary.split("\n# ");
+    let guides = parts.find_map(|part| part.strip_prefix("Guides\n")).expect("the book has guides");
+    let guides: Vec<PathBuf> =
+        links(guides).iter().map(|link| root().join("docs").join(&link.target)).collect();
+    assert!(guides.len() > 15, "{guides:?} are all guides that were found");
+    let pages = pages();
+    let without: Vec<&PathBuf> =
+        guides.iter().filter(|guide| glossary_links(&pages[*guide]).is_empty()).collect();
+    assert!(without.is_empty(), "these guides do not link to the glossary: {without:?}");
+}
+
+#[test]
 fn anchors_and_links_are_found() {
-    let page = "# A `b` head: c\n\n[text](a.md#b) and ![x](y.svg)\n\n| [d](e) |\n|---|\n";
-    assert_eq!(anchors(page), ["a-b-head-c"]);
+    let page =
+        "# A `b` head: c\n\n[text](a.md#b) and ![x](y.svg)\n\n| [d](e) |\n|---|\n| <a id=\"f\"></a>G |\n";
+    assert_eq!(anchors(page), ["a-b-head-c", "f"]);
+    assert_eq!(glossary_links("[g](../glossary.md#h), [i](glossary.md), [j](k.md#l)"), ["h"]);
     let all: Vec<(usize, String)> = links(page).into_iter().map(|link| (link.line, link.target)).collect();
     assert_eq!(all, [(3, "a.md#b".to_owned()), (3, "y.svg".to_owned()), (5, "e".to_owned())]);
 }

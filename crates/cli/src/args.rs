@@ -71,6 +71,10 @@ pub(crate) struct RunArgs {
     /// Leave the program's page-aligned buffers in private memory
     #[arg(long)]
     pub(crate) private_buffers: bool,
+    /// When a work request is sent again after an RNR NAK, or without an answer: when the timers of a NIC
+    /// expire (min_rnr_timer, timeout), or as soon as it may succeed
+    #[arg(long, value_parser = PossibleValuesParser::new(["nic", "fast"]), default_value = "nic")]
+    pub(crate) timers: String,
     /// Whether all processes of this user may read and write the program's memory if Yama forbids it
     /// (ptrace_scope is 1). With no, a thread of the program serves the memory to its peers, which is slower
     #[arg(long, value_parser = PossibleValuesParser::new(["yes", "no"]), default_value = "yes")]
@@ -357,7 +361,7 @@ fn jobs(text: &str) -> Result<usize, String> {
     whole(text, 1, u16::MAX.into()).map(|jobs| jobs as usize)
 }
 
-/// Parses a share like the precision of a workload.
+/// Parses a share as the field `precision` of a workload does.
 fn precision(text: &str) -> Result<Share, String> {
     let field = Workload::fields().into_iter().find(|field| field.key == "precision");
     field.expect("workloads have a precision").parse(text)?;

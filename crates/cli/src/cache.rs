@@ -7,7 +7,7 @@ use doorbell_nic::counted;
 use indicatif::{HumanBytes, HumanDuration};
 use std::time::{Duration, SystemTime};
 
-/// The store; `None` if the environment names neither a cache nor a home directory.
+/// The store. `None` if the environment names neither a cache directory nor a home directory.
 pub(crate) fn stored() -> Option<Stored> {
     Stored::usual_dir().map(Stored::new)
 }
@@ -30,7 +30,7 @@ fn in_words(size: Size) -> String {
     format!("{}, {}", counted(size.results, "result"), HumanBytes(size.bytes))
 }
 
-/// Prints on stderr how many stored results were found damaged.
+/// Prints on stderr how many stored results were damaged, so that their runs were repeated.
 pub(crate) fn warn(taken: &Taken) {
     let whose = match taken.damaged {
         0 => return,
@@ -40,7 +40,7 @@ pub(crate) fn warn(taken: &Taken) {
     exit::say(&format!("doorbell: {whose} repeated"));
 }
 
-/// Prints on stderr if stored results were found damaged, or new results could not be stored.
+/// Prints a message on stderr if stored results were damaged, or if new results could not be stored.
 pub(crate) fn say_failures(stored: &Stored) {
     let taken = stored.taken();
     warn(&taken);
@@ -49,7 +49,7 @@ pub(crate) fn say_failures(stored: &Stored) {
     }
 }
 
-/// Text about reused results, and about a failure to store results.
+/// Text for a report: the number and age of reused results, and a failure to store results.
 pub(crate) fn told(taken: &Taken) -> String {
     let mut text = String::new();
     if let (Some(first), Some(last)) = (taken.first, taken.last) {

@@ -45,7 +45,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     exit::stopped(&interrupt)
 }
 
-/// The options of a side: its words override the flags of all sides, and these override its file.
+/// The options of a side. The side's own words override the flags of all sides. These flags override the
+/// side's file.
 fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     let refused = |why: String| Exit::bad_input(format!("at {text}: {why}"));
     let mut words = Given::default();
@@ -119,7 +120,7 @@ fn shown(value: &serde_json::Value) -> String {
     }
 }
 
-/// Header with a column for each side, after the columns in `before`.
+/// Header of a table: the columns in `before`, then a column for each side.
 fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, Align)> {
     before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
 }
@@ -169,7 +170,7 @@ fn results(sides: &[Side]) -> String {
     table::columns(&header, sides.iter().map(row).collect())
 }
 
-/// Whether a resource limits a side, by its result or by its bounds.
+/// Whether the resource is the bottleneck of a side's result, or has the lowest bound of a side.
 fn matters(c: &Comparison, cost: &Cost) -> bool {
     let found = c.sides.iter().filter_map(|side| side.found.as_ref());
     let observed = found.into_iter().any(|found| found.bottleneck.class == Some(cost.resource));

@@ -1,11 +1,11 @@
-//! How the command ends.
+//! Exit codes and messages of the command.
 
 use doorbell_lab::uncertainty::UncertaintyError;
 use doorbell_lab::{Duration, Ended, MeasuredTime};
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An end other than success.
+/// An end of the command other than success.
 pub(crate) struct Exit {
     /// Exit code of the process.
     pub(crate) code: u8,
@@ -24,7 +24,7 @@ impl Exit {
         Exit { code: 1, message: Some(error.to_string()) }
     }
 
-    /// The end after a simulation without a result.
+    /// The end after a simulation that returned no result.
     pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
         match error {
             error if error.is_interrupt() => Exit {
@@ -36,7 +36,7 @@ impl Exit {
         }
     }
 
-    /// The end after an uncertainty that could not be computed.
+    /// The end if an uncertainty could not be computed.
     pub(crate) fn of_uncertainty(error: &UncertaintyError) -> Exit {
         match error {
             UncertaintyError::Run(error) => Exit::of_run(error),
@@ -66,12 +66,12 @@ impl Exit {
         Exit { code: 3, message: Some(message.into()) }
     }
 
-    /// Results differ from earlier ones by more than the tolerance: code 4.
+    /// Results differ from earlier results by more than the tolerance: code 4.
     pub(crate) fn beyond_tolerance(message: String) -> Exit {
         Exit { code: 4, message: Some(message) }
     }
 
-    /// The end after a sweep or a comparison without a result.
+    /// The end if a sweep or a comparison returned no result.
     pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
         if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
     }
@@ -82,7 +82,7 @@ impl Exit {
     }
 }
 
-/// A time in whole microseconds, or in nanoseconds if it is shorter.
+/// A time in whole microseconds, or in nanoseconds if it is shorter than a microsecond.
 pub(crate) fn in_words(time: Duration) -> String {
     match time.span().as_ns() {
         0 => time.to_string(),
@@ -91,12 +91,12 @@ pub(crate) fn in_words(time: Duration) -> String {
     }
 }
 
-/// Most characters of a word and of a whole message. Nobody reads more.
+/// Largest number of characters in a word, and in a whole message. Nobody reads more.
 const LONGEST_WORD: usize = 200;
 const LONGEST: usize = 900;
 
-/// Shortens a message that repeats user input at length. Long words lose their middle, and so does the
-/// message if it is still too long.
+/// Shortens a message that repeats user input at length. The middle of each long word is cut out. If the
+/// message is still too long, its middle is cut out, too.
 pub(crate) fn shortened(message: &str) -> String {
     let words =
         message.split_inclusive(char::is_whitespace).map(|word| without_middle(word, LONGEST_WORD, 60));
@@ -120,7 +120,7 @@ fn without_middle(text: &str, most: usize, left: usize) -> String {
     first + "..." + &text.chars().skip(all - ends).collect::<String>()
 }
 
-/// Prints a line to stderr. A failure to write is ignored, because there is no other place to report it.
+/// Prints a line to stderr. A failure to write is ignored, because there is nowhere else to report it.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -134,18 +134,17 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     }
 }
 
-/// Prints `value` as JSON.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
     let json = serde_json::to_string_pretty(value).map_err(Exit::failed)?;
     print(&(json + "\n"))
 }
 
-/// An error if nothing completed.
+/// Returns an error if no operation completed. `waits` then says why.
 pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<(), Exit> {
     waits.map_or(Ok(()), |waits| Err(Exit::without_result(waits, measured)))
 }
 
-/// An error if the run was interrupted.
+/// Returns an error if the run was interrupted.
 pub(crate) fn stopped(interrupt: &AtomicBool) -> Result<(), Exit> {
     let stopped = interrupt.load(Ordering::Relaxed);
     if stopped { Err(Exit::interrupted()) } else { Ok(()) }

@@ -8,7 +8,8 @@ use std::fmt::Write;
 /// Columns of a line that lists several things.
 const WIDTH: usize = 110;
 
-/// Gains from more of each resource: first those that change the rate, then the names of the others.
+/// Text about reruns with more of each resource. It lists the gains that change the rate, then the resources
+/// that do not change it.
 pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     if lifts.is_empty() {
         return String::new();
@@ -26,7 +27,7 @@ pub(crate) fn lifts(lifts: &[Lift], together: Option<&TogetherLift>) -> String {
     text + &wrapped("no change by ", &by_resource(&none))
 }
 
-/// Lists each resource once, with all increases of it.
+/// Lists each resource once, with all amounts by which it was increased.
 fn by_resource(lifts: &[&Lift]) -> Vec<String> {
     let mut all: Vec<(Resource, String)> = Vec::new();
     for lift in lifts {
@@ -38,7 +39,7 @@ fn by_resource(lifts: &[&Lift]) -> Vec<String> {
     all.into_iter().map(|(_, more)| more).collect()
 }
 
-/// A list after `begin`, broken into lines of limited width.
+/// Text of a list that follows the word `begin`, broken into lines of at most [`WIDTH`] columns.
 fn wrapped(begin: &str, all: &[String]) -> String {
     if all.is_empty() {
         return String::new();
@@ -72,7 +73,7 @@ pub(crate) fn time(time: &OperationTime) -> String {
     format!("\nTime of an operation\n{}", table::columns(&header, rows))
 }
 
-/// Why there is no advice for threads in classes.
+/// Text in place of advice for threads in classes.
 pub(crate) const NO_ADVICE_OF_CLASSES: &str =
     "\nAdvice: not available for threads in classes, because only their file sets their options\n";
 

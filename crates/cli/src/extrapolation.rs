@@ -1,4 +1,4 @@
-//! Text and JSON about a result's basis: extrapolation, expected error and uncertainty.
+//! Text and JSON about the basis of a result: extrapolation, expected error and uncertainty.
 
 use doorbell_lab::Support;
 use doorbell_lab::uncertainty::Uncertainty;
@@ -34,7 +34,7 @@ impl<'a, T> Told<'a, T> {
     }
 }
 
-/// Expected error of an answer, or why it is unknown.
+/// Text about the expected error of an answer, or about why the error is unknown.
 fn support(support: &Support) -> String {
     let Support { of, data, numbers, median_error, largest_error } = support;
     match (median_error.zip(*largest_error), data.len()) {
@@ -49,7 +49,7 @@ fn support(support: &Support) -> String {
     }
 }
 
-/// Intervals that hold an answer with 90% probability.
+/// Text of the intervals that contain an answer with a probability of 90%.
 fn within(uncertainty: &Uncertainty, unit: &str) -> String {
     let Uncertainty { runs, mops, latency_ns, model, because } = uncertainty;
     let [least, most] = mops.map(|mops| Digits(mops, 2));
@@ -75,7 +75,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// The extrapolated parts as a line; empty if there are none.
+/// The extrapolated parts as a line. Empty if no part is extrapolated.
 fn line(extrapolates: &[String]) -> String {
     match extrapolates {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! Command-line flags made from fields.
+//! Command-line flags. They are made from the fields of workloads and systems.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A verbs workload, from a file and flags that override it.
 pub(crate) struct VerbArgs(FileAndFlags);
 
-/// Swept options in a file; on the command line, `--over` gives them.
+/// The field of a file that gives the swept options. On the command line, `--over` gives them.
 static OVER: Field = Field::text().in_files().named(
     "over",
     "Options to sweep over, and their values, as \
@@ -29,14 +29,14 @@ pub(crate) struct SystemArgs(FileAndFlags);
 struct FileAndFlags {
     file: Option<PathBuf>,
     flags: Given,
-    /// Parameters set for single machine groups, by group number.
+    /// Parameters that flags set for single machine groups, each with the group's number.
     of_groups: Vec<(usize, Settings)>,
     /// The error in the value of a flag.
     wrong: Option<String>,
 }
 
 impl VerbArgs {
-    /// The workload: flags override the file, if one is given.
+    /// The workload. Flags override the file, if a file is given.
     pub(crate) fn workload(&self) -> Result<Workload, WorkloadError> {
         match Asked::of(&self.0.given()?)? {
             Asked::Verbs(workload) => Ok(*workload),
@@ -55,7 +55,7 @@ impl AnyArgs {
         self.0.typed(&doorbell_lab::fields())
     }
 
-    /// The options, and the swept options from the file. Flags override the file.
+    /// The options, and the text of the swept options from the file. Flags override the file.
     pub(crate) fn swept(&self) -> Result<(Given, Option<String>), WorkloadError> {
         let mut fields = doorbell_lab::fields();
         fields.push(&OVER);
@@ -73,8 +73,8 @@ impl AnyArgs {
 }
 
 impl CommonArgs {
-    /// The options of a side: its words override the flags, and these override the side's file, if it has
-    /// one.
+    /// The options of a side. The side's words override the flags. The flags override the side's file, if the
+    /// side has a file.
     pub(crate) fn below(&self, words: Given, file: Option<&Path>) -> Result<Given, WorkloadError> {
         let flags = self.0.given()?;
         let file = file.map(Path::to_owned);
@@ -83,7 +83,7 @@ impl CommonArgs {
 }
 
 impl SystemArgs {
-    /// The options: flags override the file, if one is given.
+    /// The options. Flags override the file, if a file is given.
     pub(crate) fn given(&self) -> Result<Given, WorkloadError> {
         self.0.given()
     }
@@ -105,7 +105,7 @@ impl FileAndFlags {
         self.given_of(&doorbell_lab::fields())
     }
 
-    /// The options, if files may have these fields.
+    /// The options. The file may have these fields only.
     fn given_of(&self, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         self.typed(fields)?.given()
     }
@@ -123,11 +123,11 @@ impl FileAndFlags {
     /// The options in the file.
     fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let mut base = Workload::given_of_file(file, fields)?;
-        // A design belongs to the system named with it.
+        // The file's design belongs to the file's system, so it does not apply if a flag names a system.
         if self.flags.get("system").is_some() {
             base.remove("design");
         }
-        // A resolved workload repeats facts that follow from its groups. These are dropped.
+        // A resolved workload repeats facts that follow from its groups. The repetitions are dropped.
         Ok(Workload::without_sums_of(base))
     }
 
@@ -148,7 +148,7 @@ impl FileAndFlags {
         all
     }
 
-    /// Takes settings, which may be repeated and may apply to a single machine group.
+    /// Adds the settings of a flag. The flag may be repeated, and may apply to a single machine group.
     fn take_settings(&mut self, field: &Field, matches: &ArgMatches) -> Result<(), String> {
         for text in matches.get_many::<String>(field.key).into_iter().flatten() {
             let (group, text) = of_group(text);
@@ -161,7 +161,8 @@ impl FileAndFlags {
     }
 }
 
-/// The machine group before a colon, if there is one, and the rest.
+/// Splits `GROUP:REST` into group and rest. The group is `None` if the text does not begin with a number and
+/// a colon.
 fn of_group(text: &str) -> (Option<usize>, &str) {
     let named = text.split_once(':').and_then(|(group, rest)| Some((group.parse().ok()?, rest)));
     named.map_or((None, text), |(group, rest)| (Some(group), rest))
@@ -189,7 +190,7 @@ fn with_verbs(command: Command) -> Command {
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }
 
-/// The usual value of a system parameter and the systems that have it, as help shows them.
+/// Help text about a system parameter: the systems that have it, and its usual value.
 fn of_systems(field: &Field) -> String {
     let names = doorbell_lab::systems_with(field.key);
     let of = if names.is_empty() || ["system", "design"].contains(&field.key) {
@@ -232,8 +233,8 @@ impl clap::Args for AnyArgs {
     }
 }
 
-/// Usual times of `live`, for fields that are virtual time elsewhere. A real processor needs a longer warm-up
-/// than a model.
+/// Usual times of `live`. For other commands, these fields are virtual times. A real processor needs a longer
+/// warm-up than a model.
 pub(crate) const USUAL_LIVE: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
 
 impl clap::Args for SystemArgs {
@@ -313,7 +314,8 @@ impl FromArgMatches for AnyArgs {
     }
 }
 
-/// Flags of a field; the first one shows the usual value. The last of contradicting flags counts.
+/// Flags of a field. Only the first flag's help shows the usual value. Among contradicting flags, the last on
+/// the command line counts.
 fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
     let flags = field.all_flags();
     let names: Vec<String> = flags.iter().map(|(name, ..)| name.clone()).collect();
@@ -337,7 +339,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
 
 fn with_value(arg: Arg, kind: FieldKind) -> Arg {
     match kind {
-        // The field itself reports a value out of range.
+        // The field itself reports a value that is out of range.
         FieldKind::Number { .. } => arg.allow_negative_numbers(true),
         FieldKind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
         FieldKind::Time { .. }
@@ -349,7 +351,7 @@ fn with_value(arg: Arg, kind: FieldKind) -> Arg {
     }
 }
 
-/// The usual value as help shows it; empty for a switch that is off.
+/// Help text of the usual value. Empty for a switch, and for a field without a usual value.
 fn usual(field: &Field) -> String {
     match (field.kind, field.usual) {
         (_, "") | (FieldKind::Switch, "true" | "false") => String::new(),
@@ -357,7 +359,7 @@ fn usual(field: &Field) -> String {
     }
 }
 
-/// The value that the flags of a field give.
+/// The value that the flags on the command line give to a field.
 fn value(field: &Field, matches: &ArgMatches) -> Option<Result<Value, String>> {
     let said = |(name, says, _): (String, Says, &str)| match says {
         Says::Switch(value) => matches.get_flag(&name).then_some(Ok(Value::Switch(value))),

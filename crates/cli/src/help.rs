@@ -1,11 +1,12 @@
-//! Help for one system: shows only its own options, for commands with the options of all systems.
+//! Help for one system. Commands that run systems have the options of all systems. This help shows only the
+//! options of the named system.
 
 use crate::mistake;
 use clap::Command;
 use doorbell_lab::{SYSTEMS, SystemEntry};
 use doorbell_schema::Field;
 
-/// Fields that select a system and its machines.
+/// Fields that select a system and its machines. Help shows them for every system.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 /// The help text for a command line with `--system`, if that system exists.
@@ -18,7 +19,7 @@ pub(crate) fn of_system() -> Option<String> {
     Some(if long { command.render_long_help() } else { command.render_help() }.to_string())
 }
 
-/// The value given for an option, in the next word or after `=`.
+/// The value of an option: the text after `=`, or the next word.
 fn said<'w>(words: &'w [String], option: &str) -> Option<&'w str> {
     let at = words.iter().position(|word| word.split('=').next() == Some(option))?;
     words[at].split_once('=').map(|(_, value)| value).or(words.get(at + 1).map(String::as_str))
@@ -29,8 +30,8 @@ fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
     entry.name == system || designed
 }
 
-/// Hides the options that none of these systems has. Returns `None` if there are no systems, or the command
-/// does not run systems.
+/// Hides the options that none of these systems has. Returns `None` if the list of systems is empty, or if
+/// the command does not run systems.
 fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
     let has = |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == field.key));
     let others =

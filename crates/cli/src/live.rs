@@ -1,4 +1,4 @@
-//! `doorbell live`: runs a system on this machine, over its verbs and its TCP.
+//! `doorbell live`: runs a system on this machine, over the machine's verbs and TCP.
 
 mod report;
 mod result;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs the system.
+/// Runs the system that the arguments name.
 pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let given = args.workload.given().map_err(Exit::bad_input)?;
     let Some(entry) = doorbell_lab::system_of(&given).map_err(Exit::bad_input)? else {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     };
     let mut asked = Vec::new();
     for given in in_turn(&entry.fields, usual(&entry.fields, given)) {
-        // Invalid parameters are refused before anything runs.
+        // If any parameter is invalid, the command ends before anything runs.
         entry.with(&given).map_err(Exit::bad_input)?;
         asked.push(given);
     }
@@ -68,9 +68,9 @@ fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
     fields.iter().copied().find(|field| field.key == key)
 }
 
-/// Adds the usual real times to the given options.
+/// Adds the usual times of [`USUAL_LIVE`] to the given options.
 fn usual(fields: &[&Field], mut given: Given) -> Given {
-    // A file may name a profile, but the machine is this one.
+    // A file may name a profile, but the run uses this machine.
     given.remove("profile");
     for (key, time) in USUAL_LIVE {
         if let Some(field) = called(fields, key).filter(|_| given.get(key).is_none()) {
@@ -80,7 +80,7 @@ fn usual(fields: &[&Field], mut given: Given) -> Given {
     given
 }
 
-/// The option sets to run one after the other.
+/// The sets of options that are run one after the other.
 fn in_turn(fields: &[&Field], given: Given) -> Vec<Given> {
     let stacks = called(fields, IN_TURN).filter(|_| given.get(IN_TURN).is_none());
     let Some((field, FieldKind::Name(names))) = stacks.map(|field| (field, field.kind)) else {
@@ -104,7 +104,8 @@ fn library(args: &LiveArgs) -> Result<PathBuf, Exit> {
 
 #[allow(unsafe_code, reason = "the use of memory by a library cannot be checked")]
 fn open(library: &Path, device: usize) -> Result<NativeDevice, Exit> {
-    // SAFETY: it is the software NIC's library beside this command, or the user vouches for it by naming it.
+    // SAFETY: the library is the software NIC's library beside this command, or the user vouches for the
+    // library by naming it.
     unsafe { NativeDevice::open(Some(library), device) }.map_err(Exit::bad_input)
 }
 

@@ -25,11 +25,11 @@ fn page(command: &Command) -> std::io::Result<String> {
     let mut page = Vec::new();
     let source = concat!("doorbell ", env!("CARGO_PKG_VERSION"));
     Man::new(command.clone()).manual("Doorbell").source(source).render(&mut page)?;
-    // The text after a command's help is its exit codes, which have their own section in manual pages.
+    // The text after a command's help lists the exit codes. Manual pages have a section for exit codes.
     Ok(String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXIT STATUS\n"))
 }
 
-/// Writes the page of a command and of its subcommands.
+/// Writes the page of a command and the pages of its subcommands.
 fn write_all(command: &Command, dir: &Path) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     std::fs::create_dir_all(dir)?;

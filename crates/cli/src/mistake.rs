@@ -1,11 +1,11 @@
-//! Describes mistakes on the command line in one sentence: the mistake, its place and the correction.
+//! Describes a mistake on the command line in one sentence: the mistake, where it is, and how to correct it.
 
 use crate::args::Args;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::error::Error;
 
-/// The sentence for an error of clap, which takes several lines itself.
+/// The sentence for an error of clap. Clap's own text has several lines.
 pub(crate) fn sentence(error: &clap::Error) -> String {
     let command = given();
     let said = |kind| error.get(kind).map(words).unwrap_or_default();
@@ -44,13 +44,13 @@ pub(crate) fn sentence(error: &clap::Error) -> String {
             let missing = said(ContextKind::InvalidArg);
             format!("`{}` needs {missing}: {}", name(&command), usage(&command))
         }
-        // Doorbell's options can only cause one of the other kinds: words that are not UTF-8.
+        // Of all other kinds of errors, Doorbell's options can cause only one: words that are not UTF-8.
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
 
-/// Says that `option` does not belong to `command`, and suggests the nearest option or the commands that have
-/// it.
+/// Says that `command` does not have `option`. Suggests the commands that have `option`, or the most similar
+/// option of `command`.
 pub(crate) fn no_option(option: &str, command: &Command) -> String {
     let no_option = format!("`{option}` is not an option of `{}`", name(command));
     let all = Args::command();
@@ -79,7 +79,7 @@ fn meant(word: &str, names: &[&str]) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
-/// The subcommand that the command line names, as far as it exists.
+/// The innermost existing subcommand that the command line names.
 pub(crate) fn given() -> Command {
     let mut command = Args::command();
     command.build();
@@ -90,7 +90,7 @@ pub(crate) fn given() -> Command {
     command
 }
 
-/// Name of the command as typed.
+/// Name of the command with its parent commands, as typed.
 fn name(command: &Command) -> &str {
     command.get_bin_name().unwrap_or(command.get_name())
 }
@@ -105,7 +105,7 @@ fn options(command: &Command) -> Vec<String> {
     long.map(|name| format!("--{name}")).collect()
 }
 
-/// A context value of a clap error, in words.
+/// Text of a context value of a clap error.
 fn words(value: &ContextValue) -> String {
     match value {
         ContextValue::Strings(all) => all.join(" and "),

@@ -1,6 +1,6 @@
 //! The overview that `doorbell` prints without arguments.
 
-/// The text, which fits on one screen.
+/// The text. It fits on one screen.
 pub(crate) const TEXT: &str = "\
 doorbell: a workbench for people who build systems on RDMA
 

@@ -1,4 +1,5 @@
-//! Plots of a report, one SVG per experiment: its curves, or the numbers of its claims if it has none.
+//! Plots of a report, one SVG per experiment. An SVG shows the experiment's curves. Without curves, it shows
+//! the numbers of its claims.
 
 use doorbell_reproduce::claims::{self, MarkAxis, Value};
 use doorbell_reproduce::{ClaimReport, Curve, Report};
@@ -22,7 +23,7 @@ const BAR_ROW: u32 = 40;
 /// Space for the label beside the longest bar.
 const BAR_LABEL: u32 = 290;
 const TEXT: u32 = 13;
-/// Width of a character at [`TEXT`] height, rounded up because SVG viewers choose the font.
+/// Width of a character at [`TEXT`] height. It is rounded up because SVG viewers choose the font.
 const CHARACTER: usize = 7;
 
 /// Okabe and Ito's colours, distinguishable with any colour vision. Yellow is too light for lines on white.
@@ -49,7 +50,7 @@ pub(crate) struct Figure<'a> {
 }
 
 impl<'a> Figure<'a> {
-    /// The parts of `report` about experiment `name` of `paper`.
+    /// A figure of the claims and curves in `report` that belong to experiment `name` of `paper`.
     pub(crate) fn of(report: &'a Report, paper: &str, name: &str, title: &str) -> Figure<'a> {
         let path = format!("{paper}/{name}");
         Figure {
@@ -59,7 +60,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// The SVG; `None` if there is no number to draw.
+    /// The SVG. `None` if there is no number to draw.
     pub(crate) fn svg(&self) -> Result<Option<String>, DrawError> {
         if !self.curves.is_empty() {
             return self.lines().map(Some);
@@ -93,7 +94,7 @@ impl<'a> Figure<'a> {
         })
     }
 
-    /// The paper's numbers on the curves of `panel`.
+    /// The paper's numbers that belong to the curves of `panel`.
     fn marks(&self, panel: &[&Curve], names: &[&str]) -> Vec<Mark> {
         let of = |c: &&ClaimReport| {
             let mark = claims::marks().iter().find(|m| m.claim == c.id)?;
@@ -140,7 +141,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// Each text once, in order.
+/// Returns each text once, in the order of first appearance.
 fn unique<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut unique = Vec::new();
     for one in all {
@@ -172,7 +173,7 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
-/// Style of the line with this number. Lines are dashed once the colours are used up.
+/// Style of the line of series `series`. Once the colours are used up, colours repeat and lines are dashed.
 fn style(series: usize) -> ShapeStyle {
     COLOURS[series % COLOURS.len()].stroke_width(2)
 }
@@ -233,7 +234,7 @@ fn draw_legend(root: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
     Ok(())
 }
 
-/// Groups curves with common axes and profile.
+/// Groups the curves: curves of a group have equal axes and one profile.
 fn panels<'a>(curves: &[&'a Curve]) -> Vec<Vec<&'a Curve>> {
     let mut panels: Vec<Vec<&Curve>> = Vec::new();
     let axes = |c: &'a Curve| (&c.profile, &c.x, &c.y);
@@ -255,11 +256,11 @@ struct Mark {
 
 /// Position of a number of the paper.
 enum Place {
-    /// The number is an x.
+    /// The number is an x coordinate.
     Vertical(f64),
-    /// The number is a y without a stated x.
+    /// The number is a y coordinate, and the paper does not state x.
     Horizontal(f64),
-    /// Both x and y are stated.
+    /// The paper states both x and y.
     Point(f64, f64),
 }
 
@@ -287,7 +288,8 @@ fn draw_panel(area: &Area<'_>, curves: &[&Curve], names: &[&str], marks: &[Mark]
         .y_label_area_size(54)
         .build_cartesian_2d(x.clone(), y.clone())?;
     mesh(&mut chart, &curves[0].x, &curves[0].y)?;
-    // If curves overlap, the first one is on top; limits come last.
+    // Curves are drawn from last to first, so the first curve is on top. Curves of limits come last in the
+    // list.
     for curve in curves.iter().rev() {
         let series = names.iter().position(|n| *n == curve.name).unwrap_or(0);
         draw_curve(&mut chart, curve, series)?;
@@ -312,14 +314,14 @@ fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, series: usize) -> Result
     } else {
         chart.draw_series(LineSeries::new(points.clone(), style(series)))?;
     }
-    // Points that are far apart are shown, because nothing is known between them.
+    // If points are far apart, dots show them, because nothing is known between the points.
     if points.len() <= MOST_DOTS {
         chart.draw_series(points.iter().map(|p| Circle::new(*p, 3, style(series).filled())))?;
     }
     Ok(())
 }
 
-/// A curve with at most this many points shows them.
+/// A curve with at most this many points has dots.
 const MOST_DOTS: usize = 24;
 
 fn draw_mark(chart: &mut Chart<'_, '_>, mark: &Mark, x: &Axis, y: &Axis) -> Result<(), DrawError> {
@@ -329,7 +331,7 @@ fn draw_mark(chart: &mut Chart<'_, '_>, mark: &Mark, x: &Axis, y: &Axis) -> Resu
     match mark.place {
         Place::Vertical(at) => {
             chart.draw_series([line([(at, y.low), (at, y.high)])])?;
-            // At the bottom, where there are few curves, and on the side with more space.
+            // The label is at the bottom, because few curves are there. It is on the side with more space.
             let left = x.position(at) > 0.75;
             let (offset, pos) = if left { (-4, HPos::Right) } else { (4, HPos::Left) };
             chart.draw_series([label((at, y.low), (offset, -4), at, Pos::new(pos, VPos::Bottom))])?;
@@ -377,13 +379,13 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// The number with the paper's qualifier.
+/// Text of the number, with the paper's qualifier in front.
 fn qualified(id: &str, value: f64) -> String {
     let words = claims::find(id).and_then(|c| c.qualifier?.words());
     words.map_or(number(value), |words| format!("{words} {}", number(value)))
 }
 
-/// The claim's id without the leading words that all ids share.
+/// The claim's id without the leading words that are equal in the ids of all claims in `all`.
 fn short<'a>(claim: &'a ClaimReport, all: &[&ClaimReport]) -> &'a str {
     let shared = |n: &usize| all.iter().all(|c| c.id.get(..*n) == claim.id.get(..*n));
     let ends = claim.id.match_indices('-').map(|(i, _)| i + 1);
@@ -423,7 +425,7 @@ fn draw_bars(area: &Area<'_>, bars: &[&Bars], names_width: u32) -> Result<(), Dr
     Ok(())
 }
 
-/// An axis with ticks chosen here, so that labels do not overlap.
+/// An axis. Its ticks are chosen here, so that labels do not overlap.
 #[derive(Clone)]
 struct Axis {
     low: f64,
@@ -438,7 +440,8 @@ struct Axis {
 const TICKS: f64 = 6.0;
 
 impl Axis {
-    /// From zero, or a tick below the least number if that is negative, to a tick above the largest.
+    /// A linear axis. It begins at zero, or at the tick at or below the smallest number if this number is
+    /// negative. It ends at the tick at or above the largest number.
     fn linear(numbers: &[f64]) -> Axis {
         let finite = || numbers.iter().copied().filter(|n| n.is_finite());
         let (least, most) = (finite().fold(0.0, f64::min), finite().fold(0.0, f64::max));
@@ -460,7 +463,8 @@ impl Axis {
         self
     }
 
-    /// Up to the largest number. Logarithmic if each number is at least 1.5 times the one before.
+    /// An x axis that ends at the largest number. It is logarithmic if each number is at least 1.5 times the
+    /// previous number.
     fn of_x(numbers: &[f64]) -> Axis {
         let mut sorted: Vec<f64> = numbers.iter().copied().filter(|n| n.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

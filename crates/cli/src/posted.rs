@@ -1,4 +1,4 @@
-//! Text about a workload's posts, and tables of results per thread class and per item of a mix.
+//! Text about the posts of a workload. Tables of results for each thread class and each item of a mix.
 
 use crate::report::within;
 use crate::table::{self, Align};
@@ -20,7 +20,7 @@ pub(crate) fn what(w: &Resolved) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The row about due times; `None` if operations follow earlier ones at once.
+/// The row about due times. `None` if each operation is posted as soon as an earlier operation completes.
 pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
     match w.uniform()?.pace {
         LoadLoop::Open { arrivals, rate } => {
@@ -31,7 +31,7 @@ pub(crate) fn when(w: &Resolved) -> Option<(&'static str, String)> {
     }
 }
 
-/// Payload of all operations in Gbit/s.
+/// Rate of the payload of all operations, in Gbit/s.
 pub(crate) fn gigabits(o: &Outcome) -> f64 {
     let payload = |w: &Resolved, mops: f64, kinds: &[OfKind]| match w.only_operation() {
         Some(only) => mops * f64::from(only.size),
@@ -77,8 +77,8 @@ const HEADER: [(&str, Align); 6] = [
     ("p99.9", Align::Right),
 ];
 
-/// A row of a table of rates and latencies. `rate_within` and `mean_within` are half-widths of intervals as
-/// text.
+/// A row of a table of rates and latencies. `rate_within` and `mean_within` are texts of the half-widths of
+/// intervals.
 fn row(
     name: String,
     mops: f64,

@@ -90,7 +90,7 @@ fn list(profiles: &[Profile]) -> String {
     format!("Profiles, and the number of their parameters by basis\n{table}")
 }
 
-/// A parameter's value, as in a file.
+/// A parameter's value, as a profile's file states it.
 fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Flag => (value != 0.0).to_string(),
@@ -98,7 +98,7 @@ fn value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Name of a parameter's basis, and a note.
+/// Name of a parameter's basis, and a note about the basis.
 fn basis(p: &Parameter) -> (&'static str, String) {
     match &p.basis {
         Basis::Published { source } => ("published", source.clone()),
@@ -134,7 +134,7 @@ fn parameters(profile: &Profile) -> String {
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
 }
 
-/// The measurements behind a profile.
+/// Text about the measurements behind a profile.
 fn measured(all: &Measured) -> String {
     if all.is_empty() {
         return "The profile names no measurements behind its parameters, so all of its results are \

@@ -1,4 +1,4 @@
-//! Progress bar on stderr, and the interrupt flag.
+//! The progress bar on stderr, and the flag for interrupts.
 
 use crate::exit::Exit;
 use crate::signals;
@@ -22,13 +22,14 @@ pub(crate) fn interrupt() -> Result<Arc<AtomicBool>, Exit> {
     Ok(interrupted)
 }
 
-/// A progress bar with the done and planned runs and the estimated remaining time. It appears after two
-/// seconds, and only if stderr is a terminal.
+/// A progress bar. It shows finished runs, planned runs and the estimated remaining time. It appears after
+/// [`PATIENCE`], and only if stderr is a terminal.
 pub(crate) struct Bar {
     bar: ProgressBar,
     /// Time of the last progress, in milliseconds since the start.
     last: Arc<AtomicU64>,
-    /// Channel and thread that show the bar after the delay, unless the work ends before.
+    /// The thread that shows the bar after [`PATIENCE`]. Dropping the channel's sender ends the thread if the
+    /// work ends earlier.
     later: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -48,7 +49,7 @@ impl Drop for Bar {
     fn drop(&mut self) {
         if let Some((over, later)) = self.later.take() {
             drop(over);
-            // The thread contains nothing that panics, and a missing bar would do no harm.
+            // The thread does nothing that panics, and a missing bar would do no harm.
             let _ = later.join();
         }
         self.bar.finish_and_clear();
@@ -60,8 +61,8 @@ pub(crate) fn bar() -> Bar {
     Bar::new("{elapsed:>4} {wide_bar} {pos}/{len} {left} {msg}", 0)
 }
 
-/// Estimated remaining time, if the rest progresses as the done part did. `last` is the time of the last
-/// progress, in milliseconds since the start.
+/// Estimated remaining time, if each remaining run takes as long as a finished run did on average. `last` is
+/// the time of the last progress, in milliseconds since the start.
 fn left(state: &ProgressState, last: u64) -> Option<Duration> {
     let rest = state.len()?.checked_sub(state.pos()).filter(|rest| *rest > 0 && state.pos() > 0)?;
     let rest = Duration::from_millis((last as f64 / state.pos() as f64 * rest as f64) as u64);

@@ -5,12 +5,13 @@ use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
-/// The warm-up or duration in words: the requested time, else the actual time and its reason.
+/// Text of a warm-up or of a duration. It is the requested time `asked`, or else the actual time `came` and
+/// its reason `how`.
 fn time(asked: Option<Duration>, came: Duration, how: &str) -> String {
     asked.map_or_else(|| format!("{}, {how}", exit::in_words(came)), |asked| asked.to_string())
 }
 
-/// Why a warm-up ended. A given warm-up is shown as given.
+/// Why the warm-up ended.
 fn warmed(measured: &MeasuredTime) -> &'static str {
     match measured.warmed {
         None => "as requested",
@@ -37,13 +38,13 @@ fn because(measured: &MeasuredTime, precision: Share) -> String {
     }
 }
 
-/// Warm-up and measured time in words.
+/// Rows about the warm-up and the measured time.
 pub(crate) fn times(
     (warmup, duration): (Option<Duration>, Option<Duration>),
     precision: Share,
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
-    // A time that was cut short did not last as requested.
+    // If a time was cut short, the actual time is shown instead of the requested time.
     let warmup = warmup.filter(|_| measured.warmed.is_none());
     let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
@@ -52,7 +53,7 @@ pub(crate) fn times(
     ]
 }
 
-/// Changed parameters, as typed.
+/// Changed parameters, in the form in which the user types them.
 pub(crate) fn settings(set: &Settings) -> String {
     let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
     each.join(", ")
@@ -67,18 +68,18 @@ pub(crate) fn unsettled(interval: &Certainty) -> String {
     interval.unsettled.as_ref().map(says).unwrap_or_default()
 }
 
-/// A percentile with its interval.
+/// Text of a percentile with its interval.
 pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> String {
     let interval = interval.map(|(low, high)| format!(" ({low} to {high})")).unwrap_or_default();
     value.map_or("-".to_owned(), |ns| format!("{ns}{interval} ns"))
 }
 
-/// A mean latency in nanoseconds to three digits, with the half-width of its interval.
+/// Text of a mean latency in nanoseconds, with the half-width of its interval.
 pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
     mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
 }
 
-/// The half-width of an interval, to two digits.
+/// Text of the half-width of an interval, with two significant digits.
 pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
     let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };

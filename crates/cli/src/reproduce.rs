@@ -62,7 +62,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
 }
 
-/// Adds intervals to the report, if they are requested and nothing was interrupted.
+/// Adds intervals to the report if `asked`, unless the user interrupted the runs.
 fn with_intervals(
     ctx: &Ctx<'_>,
     selection: &Selection,
@@ -74,7 +74,7 @@ fn with_intervals(
     }
     match doorbell_reproduce::intervals(ctx, selection, &report.claims) {
         Ok(intervals) => Ok(Report { intervals: Some(intervals), ..report }),
-        // The results found before the interrupt are kept.
+        // The report keeps the results that were found before the interrupt.
         Err(error) if error.is_interrupt() => Ok(Report { interrupted: true, ..report }),
         Err(error) => Err(error),
     }
@@ -84,7 +84,8 @@ fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Exit {
     Exit::bad_input(format!("cannot write plots to {}: {error}", path.display()))
 }
 
-/// Creates the directory and checks, before hours of simulation, that files can be written to it.
+/// Creates the directory, and checks that files can be written to it. This happens before hours of
+/// simulation.
 fn make_writable(dir: &Path) -> Result<(), Exit> {
     let probe = dir.join(".doorbell");
     std::fs::create_dir_all(dir)
@@ -132,7 +133,7 @@ fn text(report: &Report, experiments: &[&Experiment]) -> String {
     text + &summary(report)
 }
 
-/// Report on measurements that are not claims.
+/// Text about a set of measurements that are not claims.
 fn measured_text(of: &MeasuredReport) -> String {
     let mut text = format!("{}: measurements, not claims\n", of.set);
     text += &table::prose(&[("", Align::Left)], vec![vec![of.about.clone()]]);
@@ -221,7 +222,7 @@ fn row(c: &ClaimReport) -> Vec<String> {
     ]
 }
 
-/// Most characters of a statement in a cell.
+/// Largest number of characters of a statement in a cell.
 const CELL: usize = 44;
 
 fn value(value: &Value) -> String {
@@ -241,7 +242,7 @@ const MECHANISMS: &str = "  The values of parameters follow from the calibrated 
      mechanisms of the model were chosen with other runs on\n  the same clusters in view (reproduce \
      rc-swarm), by an author with knowledge of still more of these runs.\n";
 
-/// Intervals of predicted numbers, and how many numbers lie within them.
+/// Text about the intervals of predicted numbers, and about how many numbers lie within their intervals.
 fn intervals(found: &Intervals, claims: &[ClaimReport]) -> String {
     if found.coverage.is_empty() {
         return "\nNo predicted number belongs to a profile that states its uncertainty\n".into();
@@ -269,7 +270,7 @@ fn intervals(found: &Intervals, claims: &[ClaimReport]) -> String {
     format!("\n90% intervals\n{each}\n{}", coverage(&found.coverage))
 }
 
-/// How many predicted numbers lie within their intervals.
+/// Text about how many predicted numbers lie within their intervals.
 fn coverage(all: &[Coverage]) -> String {
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
     let row = |c: &Coverage| {
@@ -297,7 +298,7 @@ fn summary(report: &Report) -> String {
     let rows = all.map(|basis| {
         let claims: Vec<&ClaimReport> = report.claims.iter().filter(|c| c.basis == basis).collect();
         let hold = claims.iter().filter(|c| c.holds).count();
-        // Given hardware parameters say nothing about accuracy.
+        // Given hardware parameters show nothing about the model's accuracy.
         let errors: Vec<f64> =
             if basis == Basis::Given { Vec::new() } else { claims.iter().filter_map(|c| c.error).collect() };
         let percent = |e: Option<f64>| e.map_or("-".to_owned(), |e| format!("{:.1}%", e * 100.0));
@@ -359,7 +360,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-/// Number of checked claims per paper.
+/// Text about the number of checked claims of each paper.
 fn checked(all: &[CheckedClaims]) -> String {
     if all.is_empty() {
         return String::new();
@@ -382,7 +383,7 @@ fn checked(all: &[CheckedClaims]) -> String {
     format!("\nClaims other than hardware parameters\n{}", table::columns(&header, rows))
 }
 
-/// The speed-ups in the abstract of CLUSTER'21.
+/// Text about the speed-ups in the abstract of CLUSTER'21.
 fn headlines(all: &[Headline]) -> String {
     if all.is_empty() {
         return String::new();
@@ -395,7 +396,7 @@ fn headlines(all: &[Headline]) -> String {
     format!("\nCLUSTER'21, all optimisations\n{}", table::columns(&header, all.iter().map(row).collect()))
 }
 
-/// Experiments without a result, in words.
+/// Text about all experiments without a result.
 fn missing(report: &Report) -> String {
     let stopped = || report.missing.iter().filter(|missing| missing.why.is_none());
     let names: Vec<&str> = stopped().map(|missing| missing.experiment.as_str()).collect();
@@ -417,7 +418,7 @@ fn missing(report: &Report) -> String {
     refused(report) + &interrupted
 }
 
-/// Experiments without a result that were not interrupted, with the reason.
+/// Text about the experiments that have no result although the user did not interrupt them, with the reason.
 fn refused(report: &Report) -> String {
     let line = |missing: &MissingExperiment| {
         let claims = counted(missing.claims.len() as u64, "claim");
@@ -426,7 +427,7 @@ fn refused(report: &Report) -> String {
     report.missing.iter().filter_map(line).collect()
 }
 
-/// Measured times of the runs, in words.
+/// Text about how long the runs measured.
 fn times(report: &Report) -> String {
     let Report { precision, runs, unsettled, .. } = report;
     match (precision, unsettled) {

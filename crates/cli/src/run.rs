@@ -8,13 +8,13 @@ use doorbell_launch::stats::Stats;
 use doorbell_launch::strict::Strict;
 use doorbell_launch::{Launch, LaunchError, Link};
 
-/// Profile for statistics, unless given here or by `--as`.
+/// Profile for statistics if neither `--profile` nor `--as` names one.
 const USUAL_PROFILE: &str = "cib";
 
-/// Number of work requests to trace per process, unless given.
+/// Number of work requests to trace per process if `--trace-ops` is not given.
 const USUAL_TRACE: u64 = 100_000;
 
-/// Seed of faults, unless given.
+/// Seed of faults if `--seed` is not given.
 const USUAL_SEED: u64 = 1;
 
 /// Replaces this command by the program. Returns only if the program does not start.
@@ -45,6 +45,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         presented_as: args.presented_as,
         library: args.lib,
         private_buffers: args.private_buffers,
+        fast_timers: args.timers == "fast",
         closed: args.ptrace == "no",
         fabric: args.fabric,
         meet: args.meet,
@@ -59,8 +60,8 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Exit::bad_input("there is no program to run"));
     };
-    // Words after the program are its own. A word with a dash in the program's place is probably a mistyped
-    // option.
+    // Words after the program are the program's arguments. If the program's name begins with a dash, it is
+    // probably a mistyped option of `doorbell run`.
     if let Some(option) = program.to_str().filter(|name| name.starts_with('-')) {
         return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
     }

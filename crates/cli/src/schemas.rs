@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use std::path::Path;
 
-/// The schema of a type as serialized. Objects have no fields beyond those named.
+/// The schema of a type's serialized form. It allows no fields beyond the named fields.
 fn of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
@@ -21,7 +21,7 @@ fn of<T: JsonSchema>(title: &str) -> Value {
     schema
 }
 
-/// A doc comment as a description on one line, without links.
+/// Makes a description from a doc comment: one line, without links.
 fn in_words_of_json(docs: &str) -> String {
     docs.replace("[`", "`").replace("`]", "`").replace('\n', " ").replace("`None`", "null")
 }
@@ -43,7 +43,7 @@ fn close(schema: &mut Value) {
                     "properties" | "$defs" => {
                         value.as_object_mut().into_iter().flatten().for_each(|(_, of)| close(of))
                     }
-                    // The parts of an object do not know each other's fields.
+                    // A part of an object must allow the fields of the object's other parts.
                     part if is_object && parts.contains(&part) => {}
                     _ => close(value),
                 }

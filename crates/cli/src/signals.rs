@@ -6,8 +6,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// The signals of Ctrl-C, and of kill(1) and service managers. SIGHUP keeps its disposition, because nohup(1)
-/// has it ignored.
+/// The signals that interrupt: SIGTERM from kill(1) and service managers, and SIGINT from Ctrl-C. SIGHUP
+/// keeps its disposition, because nohup(1) makes the command ignore it.
 const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
 
 /// The signal that interrupted the command.
@@ -18,15 +18,15 @@ pub(crate) fn watch(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     INTERRUPTS.into_iter().try_for_each(|signal| watch_one(signal, interrupted))
 }
 
-/// Registers the actions for a signal. The number is stored before the flag is set, for code that sees the
-/// flag.
+/// Registers the actions for a signal. The signal's number is stored before the flag is set, so that code
+/// that sees the flag can read the number.
 fn watch_one(signal: i32, interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     flag::register_conditional_shutdown(signal, EXIT_OF_SIGNAL + signal, interrupted.clone())?;
     flag::register_usize(signal, CAME.clone(), signal as usize)?;
     flag::register(signal, interrupted.clone()).map(|_| ())
 }
 
-/// Exit code of a process ended by a signal, minus the signal's number, as in shells.
+/// The exit code after a signal is this number plus the signal's number, as in shells.
 const EXIT_OF_SIGNAL: i32 = 128;
 
 /// Exit code after an interrupt by a signal.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         false => doorbell_lab::simulate(&run, &control),
     };
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // A run in which nothing completed has no interval.
+    // A run in which no operation completed has no interval.
     let has_interval = args.uncertainty && outcome.waits.is_none();
     let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
     drop(bar);
@@ -65,7 +65,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     exit::completed(outcome.waits.as_deref(), &outcome.measured)
 }
 
-/// The report. `asked` is the request before the profile decided some parameters.
+/// The text report. `asked` holds the parameters as requested, before the profile decided some of them.
 fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
     match (&told.result.of, asked) {
         (OutcomeOf::Verbs(of), _) => verbs::text(told, of),
@@ -79,13 +79,13 @@ fn is_over_tcp(run: &Run) -> bool {
     matches!(&run.work, Work::System(system) if system.is_over_tcp())
 }
 
-/// Whether devices see the contents of their hosts' caches.
+/// Whether devices see the contents of the CPU caches of their host.
 fn is_coherent(run: &Run) -> bool {
     run.profiles.first().hierarchy.is_none_or(|hierarchy| hierarchy.io_coherent)
 }
 
-/// Warning for hosts with devices that are not coherent with caches, because the systems' programs flush
-/// nothing.
+/// Warning for hosts whose devices are not coherent with CPU caches. The systems' programs do not flush
+/// caches.
 const STALE: &str = "doorbell: this host's devices do not see its caches (io_coherent = false), and the \
      system's programs flush no caches: peers may have received stale data, and such programs would not \
      work on such a host";

@@ -85,7 +85,7 @@ fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Checks, before hours of simulation, that files can be written and curves can be drawn.
+/// Checks that files can be written and curves can be drawn. This happens before hours of simulation.
 fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
     if args.svg.is_some() {
         curves::along(over)?;
@@ -105,10 +105,10 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
     Exit::bad_input(format!("cannot write {}: {error}", file.display()))
 }
 
-/// Most missing points to name.
+/// At most this many missing points are named.
 const NAMED: usize = 5;
 
-/// Names the missing points; `None` if there are none.
+/// Text that names the missing points. `None` if no point is missing.
 fn missing(sweep: &Sweep) -> Option<String> {
     let missing = &sweep.missing;
     let mut names: Vec<String> =
@@ -174,7 +174,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     table::columns(&header, points.iter().map(row).collect())
 }
 
-/// Result of a search for a knee, in words.
+/// Text about the result of a search for a knee.
 fn told(knee: &Knee) -> String {
     let Knee { option, p99_under_ns, at, exceeded_at, tried, ended } = knee;
     let mut text = match exceeded_at {

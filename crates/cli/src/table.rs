@@ -14,7 +14,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// A table with a header, each line indented by two.
+/// A table with a header. Each line is indented by two columns.
 pub(crate) fn columns(header: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
     render(header, rows, None)
 }

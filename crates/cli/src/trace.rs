@@ -13,10 +13,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Number of operations to trace unless given: some megabytes.
+/// Number of operations to trace if `--trace-ops` is not given. The files then have some megabytes.
 const USUAL_OPERATIONS: u64 = 1000;
 
-/// Output files of a traced run, and afterwards the traced operations.
+/// Output files of a traced run. After the run, also the numbers of traced operations.
 pub(crate) struct Files {
     trace: Option<PathBuf>,
     pcap: Option<PathBuf>,
@@ -26,8 +26,8 @@ pub(crate) struct Files {
     traced: Mutex<Option<Traced>>,
 }
 
-/// An output file that keeps its old contents until the run begins to write. If no run does, a newly created
-/// file is removed again.
+/// An output file that keeps its old contents until the run begins to write. If the run never writes, a newly
+/// created file is removed again.
 struct Output {
     file: File,
     made: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl Output {
         match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = open(true)?;
-                // If the path is a link, its target was created.
+                // If the path is a symbolic link, the file was created at the link's target.
                 Ok(Output { file, made: path.canonicalize().ok(), begun: false })
             }
             file => Ok(Output { file: file?, made: None, begun: false }),
@@ -49,7 +49,7 @@ impl Output {
 
     /// Truncates the file before the first write.
     fn begin(&mut self) -> io::Result<()> {
-        // Pipes and devices have no length.
+        // Pipes and devices cannot be truncated.
         if !self.begun && self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
@@ -73,7 +73,7 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(path) = self.made.take().filter(|_| !self.begun) {
-            // A file that cannot be removed stays empty.
+            // If the file cannot be removed, it stays as an empty file.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -85,14 +85,14 @@ fn create(path: &Option<PathBuf>) -> Result<Option<Output>, Exit> {
     path.as_ref().map(open).transpose()
 }
 
-/// Whether both are one file, so that each would overwrite the other, or one pipe.
+/// Whether both are one file or one pipe. Two outputs to one file would overwrite each other.
 fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
     let (Ok(a), Ok(b)) = (a, b) else { return false };
     let keeps_bytes = a.is_file() || a.file_type().is_fifo();
     keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// An error if the run uses this file for something else.
+/// Returns an error if the run also reads `output`, or prints results or messages to it.
 fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
     let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
     let own = output.file.metadata();
@@ -113,7 +113,8 @@ fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf])
     Err(Exit::bad_input(format!("{} is {use_of_it}: name another file", path.display())))
 }
 
-/// Opens the files. Their contents stay until the run writes. `read` lists the files that define the run.
+/// Opens the output files. They keep their old contents until the run writes. `read` lists the files that
+/// define the run.
 pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
     let TraceArgs { trace, pcap, trace_from, trace_ops } = args;
     let wanted = trace.is_some() || pcap.is_some();
@@ -152,7 +153,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Files {
-    /// Prints on stderr how much was traced. Returns an error if a file could not be written.
+    /// Prints on stderr how many operations were traced. Returns an error if a file could not be written.
     pub(crate) fn report(&self) -> Result<(), Exit> {
         let Some(traced) = lock(&self.traced).take() else { return Ok(()) };
         let failed = |path: &Option<PathBuf>, written: io::Result<()>| match (path, written) {
@@ -168,7 +169,7 @@ impl Files {
         Ok(())
     }
 
-    /// The end of a run without a result, after reporting the part that was traced.
+    /// The end of a run without a result. Reports the traced part first.
     pub(crate) fn without_result(&self, error: &SimulateError) -> Exit {
         if let Err(Exit { message: Some(message), .. }) = self.report() {
             exit::say(&message);

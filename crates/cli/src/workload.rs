@@ -9,7 +9,8 @@ use doorbell_lab::{
 use doorbell_nic::counted;
 use doorbell_verbs::QpType;
 
-/// The pattern in words. Threads with fewer connected QPs than there are machines reach only some machines.
+/// Text about the pattern. If threads have fewer connected QPs than there are machines, they reach only some
+/// machines.
 fn pattern(w: &Resolved) -> String {
     let few = |reached: u32, all: u32| w.transport != QpType::Ud && reached < all;
     match w.pattern {
@@ -140,7 +141,7 @@ fn on_off(flag: bool) -> String {
     if flag { "yes" } else { "no" }.to_owned()
 }
 
-/// Rows about options that most workloads leave at their usual values.
+/// Rows about options that have their usual values in most workloads.
 fn details(w: &Resolved) -> Vec<(&'static str, String)> {
     let mut rows = memory(w);
     rows.extend(posted::when(w));

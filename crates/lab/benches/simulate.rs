@@ -4,7 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_lab::{Control, Outcome, Run, Workload};
 use std::time::Duration;
 
-/// Name, workload and virtual time of each run.
+/// Name, workload file and virtual time of each run.
 const WORKLOADS: [(&str, &str, &str); 3] = [
     (
         "UD SEND, 14 threads outbound, batch 16",

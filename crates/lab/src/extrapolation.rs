@@ -1,10 +1,10 @@
 //! Finds parts of a workload that lie outside the measurements behind its profiles.
 //!
-//! Each part becomes a sentence without a full stop; there is none if everything lies within. Verbs are
-//! judged by verb, transport and pattern, and then by size, batch, connected QPs, machines, threads and
-//! window, one by one. Each item of a mix is judged alone, because no measurement covers a mix. Systems are
-//! judged by measurements of the system, not of its verbs. The interaction of several verbs on one NIC does
-//! not follow from measurements of single verbs.
+//! Each part becomes a sentence without a full stop. If everything lies within the measurements, there are no
+//! sentences. A verbs workload is judged by verb, transport and pattern, and then separately by size, batch,
+//! connected QPs, machines, threads and window. Each item of a mix is judged alone, because no measurement
+//! covers a mix. A system is judged by measurements of the system, not of its verbs, because measurements of
+//! single verbs do not tell how several verbs interact on one NIC.
 
 use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
@@ -24,7 +24,7 @@ pub fn extrapolates(run: &Run) -> Vec<String> {
 
 fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement covers machines that differ".to_owned());
-    // A NIC keeps QP contexts regardless of the class of the QP.
+    // A NIC keeps the contexts of all its QPs, of all classes together.
     let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
         let basis = basis_of(profile);
@@ -46,8 +46,8 @@ fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     distinct(basis.chain(system))
 }
 
-/// Threads get a contended cache line in the order of their requests, and request it again in that order. The
-/// sockets of the waiting threads are drawn only once.
+/// Doubt about threads that contend for a cache line: they get the line in the order of their requests, and
+/// request it again in this order. So chance decides only once how the sockets of waiting threads alternate.
 fn order_of_threads(profile: &Profile, w: &SystemWorkload) -> Option<String> {
     let (threads, cores) = (w.clients().clients, profile.host.cores);
     (w.retries_on_one_machine() && threads > cores && profile.socket_count() > 1).then(|| {
@@ -83,14 +83,14 @@ fn basis_of(profile: &Profile) -> Vec<String> {
     unknown.into_iter().chain(moved).chain(set).collect()
 }
 
-/// The range that measurements cover together, and their sources.
+/// The range that several measurements cover together, and their sources.
 struct Range<'a> {
     bounds: Bounds,
     sources: Vec<&'a str>,
 }
 
 impl<'a> Range<'a> {
-    /// The range of all measurements that state one.
+    /// The range of those measurements that state a range.
     fn of(all: impl Iterator<Item = (&'a String, Option<Bounds>)>) -> Option<Range<'a>> {
         let mut stated = all.filter_map(|(source, bounds)| Some((source.as_str(), bounds?)));
         let (source, bounds) = stated.next()?;
@@ -104,7 +104,7 @@ impl<'a> Range<'a> {
         }))
     }
 
-    /// A sentence if `number`, described by `called`, lies outside the range.
+    /// A sentence if `number` lies outside the range. The sentence describes the number by `called`.
     fn outside(&self, number: u64, called: &str, unit: &str, profile: &str) -> Option<String> {
         let side = self.bounds.side(number)?;
         let (bounds, sources) = (self.bounds, self.sources.join(" and "));
@@ -138,7 +138,7 @@ fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<
     unlike.into_iter().chain(outside).collect()
 }
 
-/// A number of a verbs workload for which measurements state ranges.
+/// A number of a verbs workload, such as its size or its batch. Measurements state a range for it.
 pub(crate) struct Dimension {
     pub(crate) number: u64,
     /// Description of the workload's number, for messages.
@@ -146,11 +146,12 @@ pub(crate) struct Dimension {
     unit: &'static str,
     /// The range that a measurement states.
     pub(crate) range: fn(&VerbsMeasured) -> Option<Bounds>,
-    /// Whether measurements of other patterns apply if none of this pattern states a range.
+    /// If no measurement of the workload's pattern states a range: whether measurements of other patterns
+    /// apply.
     of_any_pattern: bool,
 }
 
-/// The numbers of a verbs workload that each may be extrapolated.
+/// The numbers of a verbs workload that are compared with ranges.
 pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimension> {
     let size = Dimension {
         number: size.into(),
@@ -166,7 +167,7 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
         range: |m| m.batch,
         of_any_pattern: true,
     };
-    // A NIC keeps contexts of QPs, whichever machine posts.
+    // Patterns do not matter here: a NIC keeps the contexts of QPs, whichever machine posts.
     let qps = qps.filter(|_| w.transport != QpType::Ud).map(|qps| Dimension {
         number: qps,
         called: format!("a machine with {qps} connected QPs"),
@@ -174,7 +175,7 @@ pub(crate) fn dimensions(w: &Resolved, size: u32, qps: Option<u64>) -> Vec<Dimen
         range: |m| m.qps,
         of_any_pattern: true,
     });
-    // Many machines that post to one differ from many that post to each other.
+    // Patterns matter here: many machines that post to one machine differ from many that post to each other.
     let machines = Dimension {
         number: w.machines.into(),
         called: format!("a cluster of {} machines", w.machines),
@@ -240,7 +241,7 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     outside.collect()
 }
 
-/// A sentence if measurements list values of a parameter, and this value is not among them.
+/// A sentence if measurements list values of a parameter, but not this value.
 fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Option<String> {
     let stated = || all.iter().filter_map(|m| Some((m.source.as_str(), m.of.get(key)?)));
     let known = stated().any(|(_, values)| values.iter().any(|known| known == value));
@@ -312,7 +313,8 @@ mod tests {
             ),
             (
                 "verb = \"read\"\nbatch = 4",
-                // From READs with the outbound and all-to-all patterns, because Table 4 states no batch.
+                // The range comes from READs with the patterns outbound and all-to-all, because Table 4
+                // states no batch.
                 "a batch of 4 is beyond the range measured for profile cib, 1 (ATC'16, 5.3.2 and ".to_owned() + LATER + ")",
             ),
             (

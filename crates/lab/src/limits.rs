@@ -8,7 +8,8 @@ use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, Reso
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// All bounds of the workload, lowest first. For threads in classes, the bounds of all classes together.
+/// All bounds of the workload, lowest first. For threads in classes, these are the bounds of all classes
+/// together.
 pub fn limits(profiles: &Profiles, w: &Resolved) -> Vec<Limit> {
     let classes = w.classes();
     if let [all] = &classes[..] {
@@ -37,7 +38,7 @@ pub fn limits_of_classes(profiles: &Profiles, w: &Resolved) -> Vec<ClassLimits> 
     classes.into_iter().map(of).collect()
 }
 
-/// Lower bound of the time from posting an operation to having polled its completion.
+/// Lower bound of the time from the post of an operation to the end of the poll that finds its completion.
 pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     let of = |class: &ResolvedClass<'_>| {
         limits::unloaded_latency_of_groups(&groups(profiles, w), &kinds(class.workload))
@@ -45,12 +46,12 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
     w.classes().iter().map(of).min().unwrap_or(Span::ZERO)
 }
 
-/// Time that each part of the machines takes within the least latency.
+/// The parts of the least latency: the time that each part of the machines takes.
 pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 
-/// The posts of a machine with this profile, for the workload with another payload size.
+/// The shape of the posts of a machine with this profile, for the workload with payload size `size`.
 pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
     Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
@@ -60,19 +61,19 @@ pub(crate) fn outstanding(w: &Resolved) -> u64 {
     kinds(w)[0].0.outstanding()
 }
 
-/// Connected QPs in use over all classes, on the machine with most of them; `None` for unconnected
-/// transports.
+/// Number of connected QPs in use by all classes, on the machine that has most of them; `None` for
+/// unconnected transports.
 pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
     let of_class = |class: ResolvedClass<'_>| {
         let groups = kinds(class.workload)[0].0.groups().into_iter();
         let of_each = groups.map(|group| group.senders.most.max(group.flows.most));
         of_each.max().filter(|_| class.workload.transport != QpType::Ud)
     };
-    // For each class, machine 0 has the most QPs, or all machines have equally many.
+    // The sum is right because for each class, machine 0 has the most QPs, or all machines have equally many.
     w.classes().into_iter().filter_map(of_class).reduce(|sum, qps| sum + qps)
 }
 
-/// The pattern as the limits module names it.
+/// Converts a pattern to the type of the module `limits`.
 pub(crate) fn nic_pattern(pattern: Pattern) -> NicPattern {
     match pattern {
         Pattern::Outbound => NicPattern::Outbound,
@@ -133,7 +134,8 @@ mod tests {
         workload.resolve(&workload.load_profiles().unwrap()).unwrap()
     }
 
-    /// Counts by `topology` for the machines that take part: sending QPs, arriving flows and threads.
+    /// Sending QPs, arriving flows and threads of the machines that take part, counted with the help of
+    /// `topology`.
     #[derive(Default)]
     struct Counted {
         senders: BTreeMap<u32, BTreeSet<(u32, u32)>>,
@@ -207,8 +209,7 @@ mod tests {
             assert_eq!(machines, taking.count() as u64, "machines of {who}: {w:?}");
             let taking = counted.threads.iter().filter(|(m, _)| ours(*m)).count() as u64;
             assert_eq!(threads, taking, "threads of {who}: {w:?}");
-            // Over UD, a machine that is only posted to sends nothing, and a machine that only posts receives
-            // nothing.
+            // Over UD, machines that do not post send nothing, and machines that only post receive nothing.
             if w.transport != QpType::Ud || posts {
                 assert_eq!(senders, crowd(&counted.senders, ours), "senders of {who}: {w:?}");
             }

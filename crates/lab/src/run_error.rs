@@ -17,7 +17,7 @@ pub enum SimulateError {
         gib(*memory)
     )]
     TooLarge {
-        /// Bytes that the run may need.
+        /// Bytes of memory that the run may need.
         needed: u64,
         /// Bytes of memory of this machine.
         memory: u64,

@@ -1,5 +1,5 @@
-//! Data that support an answer, and the error to expect: the error of a profile that is set without these
-//! data.
+//! Data that support an answer, and the error to expect. This is the error for these data of a profile that
+//! was set without them.
 
 use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions};
@@ -29,7 +29,7 @@ pub struct Support {
 
 impl Support {
     fn of(of: String, profile: &Profile, ids: Vec<&String>) -> Support {
-        // With changed parameters or in another host, the known errors do not apply.
+        // The known errors do not apply to a profile with changed parameters or in another host.
         let is_as_set = profile.set().next().is_none() && profile.moved_to.is_none();
         let known = profile.calibrated.as_ref().filter(|_| is_as_set);
         let errors = known.map_or(Vec::new(), |known| errors(known, &ids));
@@ -43,7 +43,7 @@ impl Support {
     }
 }
 
-/// Relative errors of the data with these ids, as far as they are numbers.
+/// Relative errors of those data with these ids that are numbers.
 fn errors(known: &Calibrated, ids: &[&String]) -> Vec<f64> {
     let of_it = known.data.iter().filter(|datum| ids.contains(&&datum.id));
     of_it.filter_map(|datum| Some(datum.left_out?.abs())).collect()
@@ -104,7 +104,7 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     vec![Support::of(format!("{} on {}", w.name(), profile.name), profile, ids)]
 }
 
-/// A Markdown page about the supporting data of a profile and its errors.
+/// A Markdown page about the supporting data of a profile, and about the errors for these data.
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let mut text = format!(
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((&set.data, set.median_error), (&inbound.data, None));
     }
 
-    /// Statements count as data, but have no known error.
+    /// Statements count as data, but have no error.
     #[test]
     fn the_median_is_of_numbers() {
         let [atomic] = &asked("verb = \"fetch-add\"")[..] else { panic!("one operation") };

@@ -6,14 +6,13 @@ use doorbell_systems::VectorCalls;
 use doorbell_systems::vector_io::Strategy;
 use doorbell_verbs::{Opcode, QpType, Span};
 
-/// All strategies. The first of equally fast ones wins: copies take time of a core, lists take time of the
-/// NIC.
+/// All strategies. Of equally fast strategies, the first wins.
 const ALL: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
 
 /// Bytes of a cache line.
 const LINE: u32 = 64;
 
-/// Upper bound of each strategy, in millions of calls per second, fastest first.
+/// For each strategy, the upper bound of its rate in millions of calls per second, fastest first.
 pub fn rates(profile: &Profile, io: &VectorCalls) -> [(Strategy, f64); 3] {
     let mut rates = ALL.map(|strategy| (strategy, rate(profile, io, strategy)));
     rates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
@@ -31,7 +30,7 @@ fn rate(profile: &Profile, io: &VectorCalls, strategy: Strategy) -> f64 {
         Strategy::Sp => copying(profile, io),
         Strategy::Doorbell | Strategy::Sgl => Span::ZERO,
     };
-    // The system's program does only the calls and the copies.
+    // The program of a client does nothing but calls and copies.
     let mut host = profile.clone();
     host.host.program = copying;
     let mix = mix(profile, io, strategy, copying);

@@ -10,7 +10,8 @@ pub trait Watch: Sync {
     /// Announces that the run called `what` is done.
     fn done(&self, _what: &str) {}
 
-    /// Returns the tracing options for the run that begins. Not called for reruns and runs of experiments.
+    /// Returns the tracing options for the run that begins, if it is to be traced. Not called for reruns and
+    /// runs of experiments.
     fn trace(&self) -> Option<Tracing> {
         None
     }

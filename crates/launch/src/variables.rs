@@ -19,6 +19,9 @@ pub const PTRACE: &str = "DOORBELL_PTRACE";
 /// The IP address that the process has as a host of its own.
 pub const IP: &str = "DOORBELL_IP";
 
+/// `fast` if work requests are sent again as soon as they may succeed, not when a NIC's timers expire.
+pub const TIMERS: &str = "DOORBELL_TIMERS";
+
 /// 1 to suppress the reports of why a QP is in error.
 pub const QUIET: &str = "DOORBELL_QUIET";
 

@@ -130,14 +130,14 @@ impl Sum for Transactions {
 }
 
 impl Pcie {
-    /// Host-to-device bytes of writing `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r) (Figure
-    /// 2b).
+    /// Host-to-device bytes if a core writes `bytes` by write-combined MMIO: B_mmio(x) = ceil(x/64)(64+P_r)
+    /// (Figure 2b).
     pub const fn mmio_link_bytes(&self, bytes: u32) -> u64 {
         bytes.div_ceil(wqe::LINE) as u64 * (wqe::LINE + self.request_header) as u64
     }
 
-    /// Host-to-device bytes of a DMA read of `bytes`: B_dma(x) = x + P_c ceil(x/C_rc) (Figure 2b). Its
-    /// requests use the other direction.
+    /// Host-to-device bytes of a DMA read of `bytes`: B_dma(x) = x + P_c ceil(x/C_rc) (Figure 2b). The
+    /// requests of the read use the other direction.
     pub const fn dma_read_link_bytes(&self, bytes: u32) -> u64 {
         bytes as u64 + self.completions(bytes) as u64 * self.completion_header as u64
     }
@@ -162,7 +162,7 @@ impl Pcie {
         bytes.div_ceil(self.max_payload)
     }
 
-    /// Bytes of useful data per second that DMA reads can bring. Every completion is full, and only TLP
+    /// Most bytes of useful data per second that DMA reads can bring: every completion is full, and only TLP
     /// headers are overhead (ATC'16, 5.2.1).
     pub fn dma_read_bytes_per_s(&self) -> f64 {
         let full = f64::from(self.read_completion);
@@ -185,8 +185,8 @@ impl Pcie {
     }
 }
 
-/// PCIe transactions at the requester, from the post to the last completion, of all `shape.method.wqes()`
-/// work requests together.
+/// PCIe transactions of one post at the requester, from the post to the last completion. The post has
+/// `shape.method.wqes()` work requests.
 pub fn requester(profile: &Profile, shape: &PostShape) -> Transactions {
     transfer(profile, shape) + execute(profile, shape).times(u64::from(shape.method.wqes()))
 }
@@ -217,8 +217,8 @@ pub fn recv_fetches(nic: &Nic, recvs: u32) -> impl Iterator<Item = u32> + use<> 
     pieces(recvs, nic.recv_prefetch)
 }
 
-/// PCIe transactions of one work request at its requester after its WQE is in the NIC: reads of the payload
-/// or writes of the returned data, and the CQE.
+/// PCIe transactions of one work request at its requester, after the NIC has the WQE. These are reads of the
+/// payload or writes of the returned data, and the write of the CQE.
 pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
     let pcie = &profile.device.pcie;
     let mut sum = Transactions::default();
@@ -236,8 +236,8 @@ pub fn execute(profile: &Profile, shape: &PostShape) -> Transactions {
 }
 
 /// PCIe transactions of one message at its responder (ATC'16, 5.1). A READ causes one DMA read per packet, a
-/// WRITE one DMA write per packet, and an atomic one of each. A SEND causes the writes of its RECV. `payload`
-/// excludes the 40 bytes that UD puts before it.
+/// WRITE one DMA write per packet, and an atomic one of each. A SEND causes DMA writes to the buffers and the
+/// CQE of its RECV. `payload` excludes the 40 bytes that precede it in a UD RECV.
 pub fn responder(
     profile: &Profile,
     opcode: Opcode,

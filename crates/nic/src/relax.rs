@@ -17,7 +17,7 @@ impl More {
     /// The factor of [`More::Tenth`] as numerator and denominator.
     pub const TENTH: (u64, u64) = (11, 10);
 
-    /// The resource that there is more of.
+    /// The resource that grows.
     pub const fn resource(self) -> Resource {
         match self {
             More::Tenth(resource) | More::Times(resource, _) => resource,
@@ -61,8 +61,8 @@ impl Profile {
         relaxed
     }
 
-    /// The clock rates of the cores in Hz: as the profile's parameters give it, and as it is with
-    /// [`Resource::Cpu`] relaxed. The computing time of programs shrinks by their ratio.
+    /// Two clock rates of the cores in Hz: the rate in the profile's parameters, and the rate after
+    /// [`Resource::Cpu`] was relaxed. The computing time of programs shrinks by the ratio of the two.
     pub fn clocks(&self) -> (u64, u64) {
         let own = self.parameters.iter().find(|parameter| parameter.name == "host.clock_ghz");
         (own.map_or(self.host.clock_hz, |clock| (clock.value * 1e9).round() as u64), self.host.clock_hz)
@@ -107,7 +107,7 @@ impl Profile {
             Resource::TxUnits => self.relax_tx(factor),
             Resource::RxUnits => self.relax_rx(factor),
             // The number of locks stays. With a number that is not a power of two, other address bits would
-            // choose the lock, which would be a different NIC rather than a somewhat better one.
+            // choose the lock. That would be a different NIC, not a somewhat better one.
             Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
             Resource::WqeCache => {
                 factor.more_u32(&mut self.device.caches.wqe_entries);

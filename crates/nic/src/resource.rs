@@ -9,8 +9,8 @@ use std::fmt;
 /// A resource that can limit a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
-    /// The cores: the work of programs, driver and kernel, and the latencies of the cores' caches. No
-    /// resource includes memory behind caches that have sizes, or write-backs to this memory.
+    /// The cores: the work of programs, driver and kernel, and the latencies of the cores' caches. If the
+    /// profile gives caches sizes, no resource includes the memory behind them or write-backs to it.
     Cpu,
     /// Host-to-device PCIe bandwidth for MMIOs.
     MmioBandwidth,

@@ -5,7 +5,7 @@ use crate::wqe;
 use doorbell_verbs::{Opcode, QpType};
 use serde::Serialize;
 
-/// Bytes of the word an atomic works on.
+/// Bytes of the word that an atomic reads and writes.
 pub const ATOMIC_WORD_BYTES: u32 = 8;
 
 /// A post of one or several like work requests.
@@ -15,9 +15,9 @@ pub struct PostShape {
     pub opcode: Opcode,
     /// Transport.
     pub qp_type: QpType,
-    /// Payload bytes of each work request: for a READ the bytes it asks for, for an atomic 8.
+    /// Payload bytes of each work request: for a READ the requested bytes, for an atomic 8.
     pub payload: u32,
-    /// SGEs of each work request. They do not matter if the payload is inline.
+    /// SGEs of each work request. The number does not matter if the payload is inline.
     pub sges: u32,
     /// Whether the payload is in the WQE.
     pub inline: bool,

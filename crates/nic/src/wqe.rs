@@ -13,7 +13,7 @@ pub enum Payload {
     None,
     /// This many bytes in the WQE.
     Inline(u32),
-    /// This many SGEs that point to it.
+    /// This many SGEs that point to the payload.
     Sges(u32),
 }
 

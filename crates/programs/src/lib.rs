@@ -2,11 +2,11 @@
 //!
 //! - [`worker`] holds the threads of a workload.
 //! - [`systems`] runs the systems on simulated machines.
-//! - [`steady`] sees each operation and decides when a run ends.
+//! - [`steady`] evaluates the observed operations and decides when a run ends.
 //!
-//! All of it is generic over the provider of verbs, or called once per operation. It is a separate crate so
-//! that only this code is compiled for speed, and only once. The crate `doorbell-lab` describes runs and
-//! their results, and calls this crate.
+//! All this code is generic over the provider of verbs, or is called once per operation. It is in a crate of
+//! its own so that only this code is compiled for speed, and only once. The crate `doorbell-lab` describes
+//! runs and their results, and calls this crate.
 #![forbid(unsafe_code)]
 
 mod spawn;

@@ -9,7 +9,7 @@ use doorbell_systems::{Measured, System, SystemShape, VectorCalls, Visit};
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 
-/// A system with its parameters, whichever system it is.
+/// A system with its parameters. Hides the type of the system.
 pub trait Simulated: Debug + Send + Sync {
     /// Name of the system, as in the register.
     fn name(&self) -> &'static str;
@@ -29,8 +29,8 @@ pub trait Simulated: Debug + Send + Sync {
     /// Returns the system with other measurement times.
     fn timed(&self, timing: Timing) -> Arc<dyn Simulated>;
 
-    /// Returns the system after deciding the parameters that it leaves to the profile. `fastest` names the
-    /// strategy that completes the most of these vector I/O calls per second.
+    /// Returns the system with values for the parameters that depend on the profile. `fastest` returns the
+    /// strategy with the highest rate of such vector I/O calls.
     fn decided(&self, fastest: &dyn Fn(&VectorCalls) -> Strategy) -> Arc<dyn Simulated>;
 
     /// Runs the system on simulated machines. Returns `None` if machine 0 is another process.
@@ -86,13 +86,13 @@ impl<S: System> Simulated for S {
     }
 }
 
-/// An entry of the register of systems: how to read a system's parameters and how to run it.
+/// An entry of the register of systems: the system's parameters, and how to build the system.
 pub struct SystemEntry {
     /// Name of the system.
     pub name: &'static str,
     /// One-line description of the system.
     pub about: &'static str,
-    /// For a task that several designs solve: the task, and the name of this design.
+    /// If several systems provide one service: the name of the service, and the name of this design.
     pub design: Option<(&'static str, &'static str)>,
     /// Parameters of the system.
     pub fields: Vec<&'static Field>,
@@ -149,11 +149,11 @@ pub fn entry(name: &str) -> Option<&'static SystemEntry> {
     SYSTEMS.iter().find(|entry| entry.name == name)
 }
 
-/// Returns a system of [`SYSTEMS`] as one that can be run. The function looks the system up, so that the code
-/// that runs it is compiled in this crate and not again in the caller's.
+/// Makes a system of [`SYSTEMS`] runnable. The function looks up the system's entry, so that the code that
+/// runs the system is compiled in this crate, and not again in the caller's.
 ///
 /// # Panics
-/// If the system is not in that register (use a [`SystemEntry`] of its own instead), or if its state is more
+/// If the system is not in the register (use a [`SystemEntry`] of its own instead), or if it has more state
 /// than the values of its parameters.
 pub fn simulated<S: System>(system: &S) -> Arc<dyn Simulated> {
     let Some(entry) = entry(S::NAME) else {

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 /// Relative standard error of a measurement of verbs. It covers both the measurement and the model.
 pub const ERROR_OF_VERBS: f64 = 0.03;
 
-/// Relative standard error of a measurement that no paper prints: its program is known, but not all of its
-/// settings.
+/// Relative standard error of a measurement that no paper prints. Its program is known, but some settings are
+/// not.
 pub const ERROR_OF_RUNS: f64 = 0.05;
 
 /// Relative standard error of a measurement of a system: the paper leaves out much about the program.
@@ -46,13 +46,14 @@ impl Target {
     }
 }
 
-/// Standard errors that a broken statement counts.
+/// Residual of a statement that does not hold, in standard errors.
 const BROKEN: f64 = 3.0;
 
-/// Weight of a number that lies `beyond` an end of a range: its full distance far outside, one half at the
-/// end, nothing far inside. A function with a corner at the end would hide from slopes what lies behind it.
+/// Residual of a number that lies `beyond` standard errors outside an end of a range: almost `beyond` far
+/// outside, one half at the end, almost 0 far inside. The function has no corner at the end, so its slope
+/// shows from inside that the end is near.
 fn outside(beyond: f64) -> f64 {
-    // An end at infinity would be minus infinity plus infinity.
+    // For an end at infinity, the formula would add minus infinity and infinity.
     if beyond == f64::NEG_INFINITY { 0.0 } else { (beyond + (beyond * beyond + 1.0).sqrt()) / 2.0 }
 }
 
@@ -75,7 +76,7 @@ enum Source {
 }
 
 impl Datum {
-    /// A datum for tests of the fit. Nothing can be observed for it here.
+    /// A datum for tests of the fit. No experiment observes it.
     pub fn new(id: &str, target: Target, error: f64) -> Datum {
         Datum { id: id.to_owned(), target, error, source: Source::Claim }
     }
@@ -100,8 +101,8 @@ impl Datum {
     }
 }
 
-/// The target of a claim. A number that is stated as the highest seen was measured as well as any other
-/// number.
+/// The target of a claim. A number that the paper states as an upper bound is the highest measured number, so
+/// it is a target like any other.
 fn target(claim: &Claim) -> Target {
     match (&claim.value, claim.qualifier, claim.allows()) {
         (Value::Number(_), Some(Qualifier::AtLeast | Qualifier::GreaterThan), Some((low, high)))
@@ -111,8 +112,8 @@ fn target(claim: &Claim) -> Target {
     }
 }
 
-/// Data for those parameters of a profile that have a range. A claim that only hand-set parameters name is
-/// left out, because these are not set again.
+/// Data for the parameters of a profile that have a range. A claim is left out if only hand-set parameters
+/// name it, because hand-set parameters are not set again.
 ///
 /// # Errors
 /// If a datum is unknown, or is for checking: one sentence.
@@ -141,15 +142,15 @@ pub fn data(profile: &Profile) -> Result<Vec<Datum>, String> {
     Ok(data)
 }
 
-/// Whether a claim is named by hand-set parameters alone.
+/// Whether only hand-set parameters name a claim.
 fn is_of_hand(profile: &Profile, id: &str) -> bool {
     let names = |p: &&Parameter| matches!(&p.basis, Basis::Calibrated { claims, .. } if claims.iter().any(|c| c == id));
     let mut naming = profile.parameters.iter().filter(names).peekable();
     naming.peek().is_some() && naming.all(|p| p.range().is_none())
 }
 
-/// Observes `data` with each of `variants` in place of the cluster of its name. Results are numbers in the
-/// units of the data; a statement gives 1 if it holds and 0 if not.
+/// Observes `data` once for each variant. A variant replaces the cluster of its name. Results are numbers in
+/// the units of the data. A statement gives 1 if it holds and 0 if not.
 ///
 /// # Errors
 /// If a run fails or the user stops it.
@@ -164,7 +165,7 @@ pub fn observe(ctx: &Ctx<'_>, variants: &[Profile], data: &[Datum]) -> Result<Ve
     found.into_iter().map(|numbers| numbers.ok_or_else(|| RunError::Interrupted.into())).collect()
 }
 
-/// Observes `data` on one variant, once all runs are known.
+/// Observes `data` on one variant. Returns [`NotYet`] until all runs are known.
 fn observed(ctx: &Ctx<'_>, profile: &Profile, data: &[Datum]) -> Result<Vec<f64>, NotYet> {
     // The context learns of all runs before the first unknown result returns.
     let alone: Vec<Option<Result<f64, NotYet>>> =
@@ -203,7 +204,7 @@ fn number(checks: &[Check], datum: &Datum, profile: &Profile) -> f64 {
     let of_cluster = check.of_each.iter().find(|(cluster, _)| *cluster == profile.name);
     match (&check.found, of_cluster) {
         (_, Some((_, number))) | (Found::Number(number), None) => *number,
-        // Of two ends, use the upper one, which papers say more about.
+        // Use the upper end of a range, because papers say more about upper ends.
         (Found::Range { low, high }, None) => high.or(*low).unwrap_or(f64::NAN),
         (Found::Flag(holds) | Found::Statement { holds, .. }, None) => f64::from(u8::from(*holds)),
     }

@@ -1,4 +1,4 @@
-//! The papers' claims, the experiments that check them, and what a report says.
+//! The papers' claims, the experiments that check them, and the report.
 //!
 //! The modules, from the bottom up:
 //!

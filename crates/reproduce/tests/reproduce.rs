@@ -83,8 +83,8 @@ fn table_3_of_conext13_is_met() {
     assert!(report.claims.iter().all(|c| c.basis == Basis::Calibrated), "none of them is a prediction");
 }
 
-/// Four cells miss, all of them rates of WRITEs, and each has an explanation. Their cores are at other
-/// sockets at both ends.
+/// Four cells miss. All are rates of WRITEs with the cores of both ends at the other socket. Each has an
+/// explanation.
 #[test]
 fn table_iii_of_cluster21_is_met_but_for_four() {
     let report = reproduce(&ctx(), &["cluster21/tab3", "cluster21/tab3-latency"]);

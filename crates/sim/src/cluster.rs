@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Turns of threads between two checks of the interrupt flag. It is small, because turns are long while a
-/// thread sets up.
+/// Turns of threads between two checks of the interrupt flag. The number is small, because turns are long
+/// while threads set up.
 const TURNS_PER_CHECK: u32 = 64;
 /// Bytes of a thread's stack. Pages that are never touched take no memory.
 const STACK: usize = 1 << 20;
@@ -76,7 +76,7 @@ impl SimCluster {
         world.begin_trace(tracer);
     }
 
-    /// Lets `steer` control the run; it is called first at `look`. [`SimConfig::end`] and
+    /// Lets `steer` control the run. The run calls `steer` first at time `look`. [`SimConfig::end`] and
     /// [`SimConfig::interrupt`] are then ignored.
     pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
         self.steer = Some(steer);
@@ -92,7 +92,7 @@ impl SimCluster {
         next > world.env.now
     }
 
-    /// Whether the run is to stop. A [`Steer`] is asked first.
+    /// Whether the run must stop. If there is a [`Steer`], it decides.
     fn is_called(&mut self) -> bool {
         match &mut self.steer {
             Some(steer) => steer.is_called() && !self.look(),
@@ -100,7 +100,7 @@ impl SimCluster {
         }
     }
 
-    /// Ends the trace. Returns a summary of it, once.
+    /// Ends the trace. The first call returns a summary of the trace.
     pub fn end_trace(&mut self) -> Option<Traced> {
         let mut world = self.world.borrow_mut();
         world.end_trace();
@@ -215,7 +215,7 @@ impl Cluster for SimCluster {
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         let mut w = self.world.borrow_mut();
         let host = find(&mut w, machine).map_err(VerbsError::Invalid)?;
-        // As if allocated by a thread of that core's socket that has ended.
+        // The memory lies as if a thread on this core had allocated it and had ended.
         host.alloc_near(core, CoreId(u8::try_from(core).unwrap_or(u8::MAX)), len, page)
     }
 
@@ -271,8 +271,8 @@ impl Cluster for SimCluster {
         true
     }
 
-    /// At first the caches hold lines that are spread evenly over the allocation. All other memory stays
-    /// cached from its first use on.
+    /// At first the caches hold lines that are spread evenly over the allocation. Memory of other allocations
+    /// stays cached from its first use on.
     fn limit_cached(&mut self, machine: u32, mem: Mem, bytes: u64) {
         self.world.borrow_mut().hosts[machine_id(machine)].limit_cached(mem, bytes);
     }

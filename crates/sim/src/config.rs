@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 pub struct DeviceSlot<'a> {
     /// The profile that describes this device.
     pub profile: &'a Profile,
-    /// The socket of the host that it is attached to, from 0.
+    /// The CPU socket to which the device is attached, from 0.
     pub socket: u8,
 }
 

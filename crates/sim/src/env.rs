@@ -15,7 +15,7 @@ pub(crate) struct Totals {
     /// Events processed, and a hash over them.
     pub(crate) events: u64,
     pub(crate) event_hash: u64,
-    /// Send work requests completed or handed to the wire for good.
+    /// Send work requests that have completed, or would have completed if their QP had not been reset.
     pub(crate) verbs: u64,
     /// Messages of unreliable transports that have left, and that no receiving unit has finished yet.
     pub(crate) ahead: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Totals {
     pub(crate) posted_bytes: u64,
     /// Messages that consumed a RECV.
     pub(crate) received: u64,
-    /// Payload bytes placed where a work request asked for them.
+    /// Payload bytes written to the addresses that work requests gave.
     pub(crate) placed_bytes: u64,
     /// Packets that reached no QP or no port.
     pub(crate) unclaimed: u64,

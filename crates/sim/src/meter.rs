@@ -65,7 +65,7 @@ impl Meter {
     }
 }
 
-/// Meters that are shown as one, for example of all cores, or of one port of each device.
+/// Meters that are shown as one, for example the meters of all cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MeterKind {
     part: Part,

@@ -78,11 +78,11 @@ pub struct Accounts {
     pub posted: u64,
     /// Payload bytes of the posted work requests. READs and atomics count the bytes that they ask for.
     pub posted_bytes: u64,
-    /// Send work requests that completed, or were handed to the wire for good.
+    /// Send work requests that completed, or would have completed if their QP had not been reset.
     pub ended: u64,
     /// Messages that consumed a RECV.
     pub received: u64,
-    /// Payload bytes placed in memory where a work request asked for them.
+    /// Payload bytes written to the addresses that work requests gave.
     pub placed_bytes: u64,
     /// Packets in flight at the end.
     pub under_way: u64,
@@ -123,8 +123,8 @@ pub struct Metrics {
     pub caches: Vec<CacheUse>,
     /// PCIe traffic, one entry per device.
     pub pcie: Vec<PcieUse>,
-    /// Resources that could have limited the workload, but more of them would have changed nothing in the
-    /// whole run: caches that always had room, locks without atomics.
+    /// Resources of which more would have changed nothing in the whole run: caches that always had room, and
+    /// locks if there were no atomics.
     pub without_effect: Vec<Resource>,
     /// Messages of unreliable transports that were dropped because no RECV was posted, whole run.
     pub dropped: u64,

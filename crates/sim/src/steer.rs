@@ -12,7 +12,7 @@ pub trait Steer {
     /// time that is not later than the present ends the run.
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time;
 
-    /// Whether to call [`Steer::look`] at once. Asked every few turns of threads.
+    /// Whether to call [`Steer::look`] at once. The run asks every few turns of threads.
     fn is_called(&mut self) -> bool {
         false
     }
@@ -26,11 +26,12 @@ pub struct Ahead {
     pub ended: u64,
     /// Messages whose work request has ended, and that no receiving unit has finished yet.
     pub messages: u64,
-    /// Time that the DMA writes waiting for the PCIe link will take, of the device with the longest wait.
+    /// Time until the PCIe link to the host is done with its accepted work, at the device where this takes
+    /// longest.
     pub writes: Span,
 }
 
-/// A run that is paused for a look of a [`Steer`].
+/// A run that is paused for a call of [`Steer::look`].
 pub struct SteeredRun<'a>(pub(crate) &'a mut World);
 
 impl SteeredRun<'_> {

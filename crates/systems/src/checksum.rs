@@ -1,4 +1,4 @@
-//! Checksums, by which a READ's poster tells a whole value from one that is being written.
+//! Checksums. They tell the poster of a READ whether the value is whole, or was READ during a write.
 
 use crate::work;
 use doorbell_verbs::Span;
@@ -15,7 +15,7 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Time that a checksum over this many bytes takes.
+/// Processor time of a checksum over `bytes` bytes.
 pub(crate) fn work(bytes: u64) -> Span {
     work::CHECKSUM_WORD * bytes.div_ceil(8)
 }

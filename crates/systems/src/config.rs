@@ -52,14 +52,15 @@ impl Seats {
         (1 + client / self.per_machine, core)
     }
 
-    /// The clients on a client's machine, out of `clients` in all: the first one, and how many there are.
+    /// The clients on the machine of `client`: the number of the first client, and how many clients there
+    /// are. The system has `clients` clients.
     pub(crate) fn mates(&self, clients: u32, client: u32) -> (u32, u32) {
         let first = client / self.per_machine * self.per_machine;
         (first, self.per_machine.min(clients - first))
     }
 
-    /// The client that is another client's proxy for a socket, if the machine has a client there. Clients at
-    /// a socket are proxies in turn.
+    /// The proxy of `client` for a socket: a client of the same machine that runs at this socket, if there is
+    /// one. The clients at a socket take turns as proxies.
     pub(crate) fn proxy(&self, clients: u32, client: u32, socket: u32) -> Option<u32> {
         let (first, count) = self.mates(clients, client);
         let there = count.saturating_sub(socket).div_ceil(self.sockets);
@@ -181,7 +182,7 @@ impl Clients {
 pub struct OneByOne<const TOGETHER: bool>(Clients);
 
 impl<const TOGETHER: bool> OneByOne<TOGETHER> {
-    /// This many clients, with `per_machine` of them on a machine unless `TOGETHER`.
+    /// `clients` clients. Each machine has `per_machine` of them, unless `TOGETHER`.
     pub const fn new(clients: u32, per_machine: u32) -> OneByOne<TOGETHER> {
         OneByOne(Clients::new(clients, if TOGETHER { clients } else { per_machine }, 1, false))
     }
@@ -191,7 +192,7 @@ impl<const TOGETHER: bool> OneByOne<TOGETHER> {
         &self.0
     }
 
-    /// Refuses more clients on one machine than it may have.
+    /// Refuses more clients on one machine than [`MOST_OF_MACHINE`].
     ///
     /// # Errors
     /// One sentence if there are too many.
@@ -205,7 +206,7 @@ impl<const TOGETHER: bool> OneByOne<TOGETHER> {
         }
     }
 
-    /// Keys of the parameters that may be given.
+    /// Keys of the parameters that a user may give.
     const fn keys() -> &'static [&'static str] {
         if TOGETHER { &["clients"] } else { &["clients", "clients_per_machine"] }
     }
@@ -256,7 +257,7 @@ impl Travel {
     /// Requests by WRITE.
     pub(crate) const WRITES: Travel = Travel { datagrams: false };
 
-    /// Parameters of HERD's RPCs. `longest` has the maximum bytes of requests and of replies.
+    /// Parameters of HERD's RPCs. `longest` is the maximum length in bytes of a request, and of a reply.
     pub(crate) fn herd(&self, clients: &Clients, workers: &Workers, longest: (u32, u32)) -> herd::Config {
         herd::Config {
             requests: if self.datagrams { herd::Requests::SendUd } else { herd::Requests::WriteUc },
@@ -303,7 +304,7 @@ impl Scale {
     /// Partitions of 8 million pairs and the machines' last-level cache, as in ATC'16.
     pub(crate) const PAPER: Scale = Scale { real_pairs: 8_000_000, cache_bytes: 35 << 20 };
 
-    /// Bytes that caches hold of a store with this many pairs.
+    /// Bytes of a store with `pairs` pairs that caches hold.
     pub(crate) fn cached(&self, pairs: u64) -> u64 {
         (u128::from(self.cache_bytes) * u128::from(pairs) / u128::from(self.real_pairs.max(1))) as u64
     }
@@ -319,7 +320,7 @@ impl Timing {
         seed: 1,
     };
 
-    /// A run that measures for `duration` after `warmup`.
+    /// A run that warms up for `warmup` and then measures for `duration`.
     pub const fn of(warmup: Span, duration: Span) -> Timing {
         let (warmup, duration) = (Some(Duration::new(warmup)), Some(Duration::new(duration)));
         Timing { warmup, duration, ..Timing::USUAL }

@@ -1,4 +1,4 @@
-//! The device that a thread opens first, with its QPs and memory regions.
+//! A thread's device, and the helpers that make its QPs and memory regions.
 
 use crate::SystemError;
 use doorbell_verbs::{
@@ -37,7 +37,7 @@ impl<P: Provider> Device<P> {
     /// Opens the device with this number, from 0.
     ///
     /// # Errors
-    /// If there is no such device, or it cannot be opened.
+    /// If there is no such device, or the device cannot be opened.
     pub fn open_nth(cpu: &P, number: u32) -> Result<Device<P>, SystemError> {
         let context = Context::open(cpu, number)?;
         let pd = context.alloc_pd()?;
@@ -45,7 +45,8 @@ impl<P: Provider> Device<P> {
         Ok(Device { cpu: cpu.clone(), context, pd, attr })
     }
 
-    /// Opens the device nearest to a socket. Sockets take the devices in turn, then the ports.
+    /// Opens the device nearest to a socket. Socket s has device s modulo the number of devices. Sockets that
+    /// share a device take its ports in turn.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -53,12 +54,12 @@ impl<P: Provider> Device<P> {
         Device::open_nth(cpu, of_socket(cpu, socket).0)
     }
 
-    /// The port, from 1, that belongs to a socket of a machine like this one.
+    /// The number of the port, from 1, that belongs to a socket. All machines are like this one.
     pub fn port_of_socket(&self, socket: u32) -> u8 {
         self.port(of_socket(&self.cpu, socket).1)
     }
 
-    /// The port, from 1, of the `n`th user of the device. Users take the ports in turn.
+    /// The number of the port, from 1, that user `n` of the device uses. Users take turns with the ports.
     pub fn port(&self, n: u32) -> u8 {
         1 + (n % u32::from(self.attr.ports)) as u8
     }
@@ -115,21 +116,21 @@ impl<P: Provider> Device<P> {
     }
 }
 
-/// Numbers of a socket's device and of its port there, both from 0.
+/// Numbers of a socket's device, and of its port on this device, both from 0.
 fn of_socket<P: Provider>(cpu: &P, socket: u32) -> (u32, u32) {
     let devices = cpu.num_devices().max(1);
     (socket % devices, socket / devices)
 }
 
-/// Has a core store zeros to all of a memory once, so that requests find it in caches and page tables.
+/// Stores zeros to all lines of `mem` once, so that requests find the memory in caches and page tables.
 pub(crate) fn warm<C: Cpu>(cpu: &C, mem: Mem) {
     for line in 0..mem.len() / 64 {
         cpu.store_u64(mem, line * 64, 0);
     }
 }
 
-/// Status of a QP's first failed work request. After a failure nobody waits for the QP's other completions:
-/// the poll that found the failure may have consumed them.
+/// Status of a QP's first failed work request. After a failure no thread may wait for other completions of
+/// the QP, because the poll that found the failure may have consumed them.
 #[derive(Debug, Default)]
 pub(crate) struct Failure(Option<WcStatus>);
 
@@ -139,7 +140,7 @@ impl Failure {
         self.0.map_or(Ok(()), |status| Err(SystemError::Completion(status)))
     }
 
-    /// Takes in a completion. Returns an error if a work request has failed, now or before.
+    /// Takes note of a completion. Returns an error if this work request or an earlier one has failed.
     pub(crate) fn note(&mut self, wc: &Wc) -> Result<(), SystemError> {
         if wc.status != WcStatus::Success {
             self.0.get_or_insert(wc.status);
@@ -156,13 +157,13 @@ pub fn check(wc: &Wc) -> Result<(), SystemError> {
     if wc.status == WcStatus::Success { Ok(()) } else { Err(SystemError::Completion(wc.status)) }
 }
 
-/// Looks up the endpoint that its owner publishes as `key`, and waits until it is there.
+/// Waits until an endpoint is published as `key`, and returns it.
 pub(crate) fn find<P: Provider>(cpu: &P, key: &str) -> Result<Endpoint, SystemError> {
     Ok(Endpoint::from_bytes(&cpu.lookup(key))?)
 }
 
-/// A server's ends of its clients' RC QPs. Each end answers as many READs and atomics as the device allows.
-/// Client c uses port c modulo ports.
+/// The server's RC QPs, one for each client. Each QP answers as many READs and atomics at a time as the
+/// device allows. Client c uses port c modulo the number of ports.
 pub(crate) fn serve_rc<P: Provider>(
     device: &Device<P>,
     clients: u32,
@@ -175,7 +176,8 @@ pub(crate) fn serve_rc<P: Provider>(
     })
 }
 
-/// Makes a QP for each client by `make`, on RC or UC, publishes it, and connects it to its client.
+/// Makes an RC or UC QP for each client by `make`, publishes the QP's endpoint, and connects the QP to the
+/// client's QP.
 ///
 /// # Errors
 /// If a QP cannot be created or connected.
@@ -215,7 +217,7 @@ pub(crate) fn connect_rc<P: Provider>(
     Ok(qp)
 }
 
-/// Connects a client's QP to the QP that the server of `service` has for it by [`serve_qps`].
+/// Connects a client's QP to the QP that the server of `service` made for this client by [`serve_qps`].
 ///
 /// # Errors
 /// If the QP cannot be connected.
@@ -238,8 +240,9 @@ pub(crate) fn connect_attr<P: Provider>(device: &Device<P>) -> ConnectAttr {
     ConnectAttr { max_rd_atomic: most, ..ConnectAttr::default() }
 }
 
-/// The sender of a datagram: the LID on InfiniBand, else the GID in the datagram's global route header (an
-/// IPv6 header, or zeros and an IPv4 header; RoCEv2 annex, A17.4.5.1).
+/// The sender of a datagram: its LID on InfiniBand, else its GID. The GID is in the global route header at
+/// `offset` of `mem`. This header is an IPv6 header, or 20 zeros and an IPv4 header (RoCEv2 annex,
+/// A17.4.5.1).
 pub(crate) fn sender<P: Provider>(cpu: &P, wc: &Wc, mem: Mem, offset: u64) -> (u16, Gid) {
     if wc.slid != 0 {
         return (wc.slid, Gid::default());

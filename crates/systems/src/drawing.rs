@@ -1,8 +1,8 @@
 //! Clients that draw numbers from a sequencer (ATC'16, 4.2). One server gives out an increasing 8-byte
 //! integer.
 //!
-//! A request that begins after another request has ended draws a larger number. For Spec-S0 this is true of
-//! clients with one outstanding request only. The servers' threads share the counter by
+//! A request that begins after another request has ended draws a larger number. With Spec-S0 this holds only
+//! if each client has one outstanding request. The servers' threads share the counter by
 //! [`doorbell_verbs::Cpu::fetch_add_u64`]. The machine's caches decide how much they delay each other.
 
 use crate::measure::How;
@@ -14,7 +14,8 @@ use doorbell_verbs::Time;
 pub struct Drawing {
     /// Requests outstanding, at least 1.
     pub outstanding: u32,
-    /// Send `outstanding` requests, wait until all have ended, and repeat, rather than replace each at once.
+    /// Send `outstanding` requests, wait until all have ended, and repeat. Otherwise each ended request is
+    /// replaced at once.
     pub windows: bool,
     /// Stop after this many numbers; 0 for no limit.
     pub limit: u64,
@@ -80,7 +81,7 @@ impl Drawer {
         self.begun += u64::from(requests);
     }
 
-    /// Notes a number that arrived at `ended`, and whose request began at `began`.
+    /// Notes a number. Its request began at `began`, and the number arrived at `ended`.
     pub fn got(&mut self, value: u64, began: Time, ended: Time, header_only: bool) {
         self.ended += 1;
         let how = How { header_only, ..How::default() };

@@ -1,5 +1,5 @@
-//! QPs between sockets. Each socket has a NIC, or a port of one. Ports of an adapter may belong to separate
-//! networks, so a QP uses the remote socket's port at both ends.
+//! QPs between sockets. Each socket has a NIC, or a port of a shared NIC. Ports of one adapter may belong to
+//! separate networks. So the port of the remote socket determines the port of both ends of a QP.
 
 use crate::SystemError;
 use crate::device::{self, Device};
@@ -16,15 +16,15 @@ fn key(service: &str, what: &str, client: u32, end: u32) -> String {
     format!("{service}/{what}/{client}/{end}")
 }
 
-/// A server's thread that takes no part in operations. It registers memory at each socket with each socket's
-/// device, and has an end of each QP.
+/// A server's thread that takes no part in operations. It registers the memory of each socket with the device
+/// of each socket, and owns the server's end of each QP.
 pub(crate) struct EndsServer {
     /// Prefix of all keys that are published.
     pub(crate) service: String,
     /// Memory at each socket. `access` says what clients may do with it.
     pub(crate) memories: Vec<Mem>,
     pub(crate) access: AccessFlags,
-    /// A client and the socket of the server that it has a QP to, for each QP.
+    /// For each QP: the client, and the socket of the server at its other end.
     pub(crate) links: Vec<(u32, u32)>,
     /// When the thread ends.
     pub(crate) until: Until,
@@ -104,7 +104,7 @@ impl<P: Provider> SocketEnd<P> {
     }
 }
 
-/// The address at which the server's memory at `socket` begins, for QPs to the server's socket `end`.
+/// The start of the server's memory at `socket`, as a remote address for QPs to the server's socket `end`.
 pub(crate) fn memory<P: Provider>(
     cpu: &P,
     service: &str,

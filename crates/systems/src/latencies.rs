@@ -6,14 +6,14 @@ use hdrhistogram::Histogram;
 /// Longest latency that is distinguished, in nanoseconds. Longer latencies count as this one.
 const LONGEST_NS: u64 = 10_000_000_000;
 
-/// Latencies that are listed before they go to a histogram.
+/// Length at which the list of latencies is moved to the histogram.
 const FEW: usize = 1024;
 
-/// Latencies in nanoseconds, and their sum to the picosecond. The first thousand are a list: a histogram
-/// takes tens of kilobytes, and there are thousands of clients, most with few operations.
+/// Latencies in nanoseconds, and their sum in picoseconds. Fewer than 1024 latencies need no histogram: a
+/// histogram takes tens of kilobytes, and most of thousands of clients have few operations.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// Sum in picoseconds, so that a mean is not cut to whole nanoseconds.
+    /// Sum in picoseconds, so that a mean is not rounded to whole nanoseconds.
     sum: u64,
     few: Vec<u64>,
     many: Option<Histogram<u32>>,
@@ -30,8 +30,8 @@ fn count(histogram: &mut Histogram<u32>, latencies: &[u64]) {
 }
 
 impl Latencies {
-    /// Adds a latency. It counts as 1 ns if it is shorter, and as 10^10 ns if it is longer, except in the
-    /// sum.
+    /// Adds a latency. In the histogram, latencies below 1 ns count as 1 ns, and latencies above 10^10 ns as
+    /// 10^10 ns.
     pub fn record(&mut self, latency: Span) {
         self.sum = self.sum.saturating_add(latency.as_ps());
         self.keep(latency.as_ns());
@@ -45,12 +45,13 @@ impl Latencies {
         }
     }
 
-    /// Adds to the sum only. Callers of `record_n` need it.
+    /// Adds to the sum only, for callers of [`Latencies::record_n`].
     pub(crate) fn add_to_sum(&mut self, picoseconds: u64) {
         self.sum = self.sum.saturating_add(picoseconds);
     }
 
-    /// Adds `count` latencies, except to the sum. Returns `None` if `ns` is too long for a histogram.
+    /// Adds `count` latencies of `ns` nanoseconds to the histogram, but not to the sum. Returns `None` if
+    /// `ns` is too long for a histogram.
     pub(crate) fn record_n(&mut self, ns: u64, count: u32) -> Option<()> {
         self.many.get_or_insert_with(empty).record_n(ns, count).ok()
     }
@@ -69,7 +70,7 @@ impl Latencies {
         self.sum
     }
 
-    /// All latencies in nanoseconds, to three digits.
+    /// All latencies in nanoseconds, with three significant digits.
     pub fn histogram(&self) -> Histogram<u32> {
         let mut all = self.many.clone().unwrap_or_else(empty);
         count(&mut all, &self.few);

@@ -3,20 +3,21 @@
 //! Systems are plain poll loops over a [`doorbell_verbs::Provider`], so one source runs in virtual time and
 //! on real devices. Threads share nothing but [`doorbell_verbs::Mem`].
 //!
-//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter that
-//!   clients draw numbers from.
+//! - [`rpc_sequencer`], [`spec_sequencer`], [`atomics_sequencer`], [`local_sequencer`]: a counter from which
+//!   clients draw numbers.
 //! - [`herd_kv`], [`read_kv`], [`drtm_kv`]: key-value stores.
 //! - [`rpc`]: any RPC.
 //! - [`touch`]: a server that scans a buffer before it answers, over RDMA or kernel TCP.
-//! - [`ping_pong`]: messages that wait for each other, as in latency tests.
+//! - [`ping_pong`]: messages that go back and forth, as in latency tests.
 //! - [`vector_io`]: writes of many small pieces.
 //! - [`local_memory`]: loads and stores of a machine's own memory.
-//! - [`spinlock`]: locks in memory of this machine or of another machine, or kept by a server's thread.
+//! - [`spinlock`]: locks in memory of the client's machine or of another machine, or kept by a server's
+//!   thread.
 //! - [`proxy`]: READs of memory at sockets that do not match the reader's socket.
 //! - [`consolidate`]: small writes that are held back and posted block by block.
 //! - [`hashtable`]: a hashtable in memory of other machines, accessed by one-sided verbs.
 //! - [`shuffle`]: executors that distribute entries to each other by their keys.
-//! - [`join`]: two relations joined by shuffles and hash maps.
+//! - [`join`]: a join of two relations, by shuffles and hash maps.
 //! - [`log`]: a log in one machine's memory, to which other machines append.
 //!
 //! Several systems share [`herd`] (RPC by UC WRITE and UD SEND, by UD SEND both ways, or by other verbs),

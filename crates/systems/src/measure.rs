@@ -1,4 +1,4 @@
-//! The measured time of a thread, and its measurements.
+//! The interval in which a thread measures, and the thread's measurements.
 
 use crate::Latencies;
 use crate::measurement::Measurement;
@@ -8,14 +8,15 @@ use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 /// When clients begin, and when threads measure. Threads stop at the interval's end.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// When clients with a load begin, if they are ready.
+    /// When clients begin, unless they begin together.
     begin: Time,
     measurement: Measurement,
-    /// Whether all threads also record in one measurement, because one clock counts for all of them.
+    /// Whether all threads record in one measurement, because they share a clock.
     shared: bool,
-    /// A 64-bit word of the machine's memory. Servers end early once it is not 0.
+    /// A 64-bit word of the machine's memory. Servers end early once this word is not 0.
     stop: Option<Mem>,
-    /// Number of the client that begins when all clients are ready. Its times count from then.
+    /// Number of the client, if clients begin together when all are ready. All times of the interval then
+    /// count from that moment.
     together: Option<u32>,
 }
 
@@ -33,32 +34,33 @@ impl Interval {
         Interval { begin: Time::START, measurement, shared: false, stop: None, together: None }
     }
 
-    /// Clients begin at `begin`. Measures `span` after a warm-up.
+    /// Clients begin at `begin`. Measures for `span` after `warmup`.
     pub fn after(begin: Time, warmup: Span, span: Span) -> Interval {
         Interval { begin, ..Interval::new(begin + warmup, span) }
     }
 
-    /// Clients begin at `begin`. All threads record in one measurement, by one clock.
+    /// Clients begin at `begin`. All threads record in `measurement`, and must share a clock.
     pub fn shared(begin: Time, measurement: Measurement) -> Interval {
         Interval { begin, measurement, shared: true, stop: None, together: None }
     }
 
-    /// Measures everything, and ends only by a stop word.
+    /// Measures everything. Ends only by a stop word.
     pub(crate) fn endless() -> Interval {
         Interval::new(Time::START, Time::NEVER - Time::START)
     }
 
-    /// Makes this the interval of a client that begins when all clients are ready. Its times count from then.
+    /// Makes this the interval of a client that begins when all clients are ready. The times of the interval
+    /// count from that moment.
     pub(crate) fn once_all_are_ready(self, client: u32) -> Interval {
         Interval { together: Some(client), ..self }
     }
 
-    /// Publishes that a client is ready, or that it never will be.
+    /// Lets the other clients begin as far as `client` is concerned: it is ready, or has given up.
     pub(crate) fn say_ready<P: Provider>(p: &P, client: u32) {
         p.publish(&ready_key(client), &[]);
     }
 
-    /// Waits until all clients are ready, and lets them begin.
+    /// Waits until all clients are ready, and then lets them begin.
     pub(crate) fn let_all_begin<P: Provider>(p: &P, clients: &[u32]) {
         clients.iter().for_each(|client| drop(p.lookup(&ready_key(*client))));
         p.publish(BEGIN, &[]);
@@ -69,12 +71,12 @@ impl Interval {
         Interval { stop: Some(stop), ..self }
     }
 
-    /// Whether a server ends now.
+    /// Whether a server has to end now.
     pub fn is_over<C: Cpu>(&self, cpu: &C) -> bool {
         cpu.now() >= self.end() || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
-    /// Returns when this client may begin, with an interval by its own clock.
+    /// Waits until this client may begin. Returns the interval by the client's own clock.
     pub fn begin<P: Provider>(&self, p: &P) -> Interval {
         let Some(client) = self.together else {
             while p.now() < self.begin {
@@ -95,14 +97,14 @@ impl Interval {
         self.measurement.from()
     }
 
-    /// The first moment that is no longer measured. Threads stop then. It may become known only while they
-    /// run.
+    /// The first moment that is no longer measured. Threads stop at this moment. The end may be decided while
+    /// threads run.
     #[inline]
     pub fn end(&self) -> Time {
         self.measurement.end()
     }
 
-    /// Until when an idle thread waits before it asks for the end again.
+    /// Time at which an idle thread must call [`Interval::end`] again.
     #[inline]
     pub fn look(&self) -> Time {
         self.measurement.look()
@@ -113,7 +115,7 @@ impl Interval {
     }
 }
 
-/// An activity of a system's threads whose time is measured by itself.
+/// An activity of a system's threads whose time is measured separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// A server gets a response ready.
@@ -124,7 +126,7 @@ pub enum Phase {
     Respond,
     /// A client scans a response.
     ClientScan,
-    /// Another program on the server's machine scans its memory once.
+    /// Another program on the server's machine scans its own memory once.
     TenantPass,
     /// An executor copies or gathers entries and posts them.
     Post,
@@ -182,13 +184,13 @@ pub struct Spent {
 /// Measurements of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Operations that this client began and saw complete.
+    /// Operations of this client that completed.
     pub done: u64,
     /// Replies that this server thread posted.
     pub replies: u64,
     /// Lists in which this server thread posted its replies.
     pub posts: u64,
-    /// Attempts that were begun again: torn or stale reads, locks that other clients held, time-outs.
+    /// Attempts that were repeated because of torn or stale reads, locks held by other clients, or time-outs.
     pub again: u64,
     /// GETs whose key had been evicted.
     pub missed: u64,
@@ -253,8 +255,8 @@ impl Measured {
         }
     }
 
-    /// Counts `completed` operations that are done `now` and whose latencies this thread does not know. They
-    /// completed one after another since `since`, when the thread last saw completions.
+    /// Counts `completed` operations without latencies. They completed one after another between `since`,
+    /// when the thread last saw completions, and `now`.
     pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
         if interval.shared {
             interval.measurement.saw(SeriesPoint { at: now, completed, since: Some(since), latency: None });
@@ -264,7 +266,7 @@ impl Measured {
         }
     }
 
-    /// Records the latency of an operation that another thread counts.
+    /// Records the latency of an operation, but does not count the operation.
     pub(crate) fn took(&mut self, interval: &Interval, began: Time, now: Time) {
         let latency = now - began;
         if interval.shared {

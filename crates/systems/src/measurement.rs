@@ -1,5 +1,5 @@
-//! The measured time of a run, and the observations of its threads. The time is fixed beforehand, or decided
-//! while the run goes on.
+//! The interval in which a run is measured, and the observations of its threads. The interval is fixed
+//! beforehand, or decided during the run.
 #![expect(
     clippy::disallowed_types,
     reason = "measuring is no part of the system; threads of the system share `Mem`"
@@ -10,10 +10,10 @@ use doorbell_verbs::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Minimum number of batches that a fixed measured time is cut into. There are at most twice as many.
+/// A fixed interval is cut into at least this many batches, and at most twice as many.
 const BATCHES: u64 = 128;
 
-/// A moment that other threads may change.
+/// A time that other threads may change.
 #[derive(Debug)]
 struct Moment(AtomicU64);
 
@@ -32,12 +32,12 @@ impl Moment {
     }
 }
 
-/// When a run is measured, and what all threads together saw. If one clock counts for all threads, they share
-/// a measurement by its clones.
+/// The interval in which a run is measured, and the observations of all threads. Clones share one state, for
+/// threads that share a clock.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     shared: Arc<SharedMeasurement>,
-    /// The part of the threads that records by this clone, if the threads are split into parts.
+    /// The part of the threads that records with this clone, if the threads are split into parts.
     part: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ pub struct Measurement {
 struct SharedMeasurement {
     from: Moment,
     end: Moment,
-    /// When waiting threads load these times again.
+    /// When waiting threads load these three times again.
     look: Moment,
     series: Mutex<CompletionSeries>,
     /// Observations of each part of the threads.
@@ -61,8 +61,8 @@ impl Measurement {
         Measurement { shared: Arc::new(shared), part: None }
     }
 
-    /// Splits the threads into this many parts, each with a series of its own besides the series of all
-    /// threads. Called before anything is seen.
+    /// Splits the threads into `parts` parts. Besides the series of all threads, each part has its own
+    /// series. Must be called before the first observation.
     pub fn by_parts(self, parts: usize) -> Measurement {
         let series = self.series().clone();
         let moment = |moment: &Moment| Moment::new(moment.get());
@@ -76,8 +76,8 @@ impl Measurement {
         })
     }
 
-    /// A clone for the threads of one part, counted from 0. Their observations also go to the series of all
-    /// threads.
+    /// A clone for the threads of part `part`, from 0. Their observations go to the part's series and to the
+    /// series of all threads.
     pub fn of_part(&self, part: usize) -> Measurement {
         Measurement { shared: self.shared.clone(), part: Some(part) }
     }
@@ -100,8 +100,8 @@ impl Measurement {
         })
     }
 
-    /// A measurement whose times are decided later. Until then the series begins at `start`, in batches of
-    /// 2^`log_length` ps, and threads look again at `look`.
+    /// A measurement whose interval is decided later. Until then the series begins at `start`, in batches of
+    /// 2^`log_length` ps, and waiting threads load the times again at `look`.
     pub fn open(start: Time, log_length: u32, look: Time) -> Measurement {
         Measurement::of(SharedMeasurement {
             from: Moment::new(Time::NEVER),
@@ -112,7 +112,7 @@ impl Measurement {
         })
     }
 
-    /// Discards all observations and measures from `from` on, in batches of 2^`log_length` ps at first.
+    /// Discards all observations, and measures from `from` on. The batches last 2^`log_length` ps at first.
     pub fn measure_from(&self, from: Time, log_length: u32) {
         self.shared.from.set(from);
         *self.series() = CompletionSeries::new(from, log_length, true);
@@ -121,7 +121,7 @@ impl Measurement {
         }
     }
 
-    /// Has waiting threads look again at `look`.
+    /// Makes waiting threads load the times again at `look`.
     pub fn look_at(&self, look: Time) {
         self.shared.look.set(look);
     }
@@ -143,7 +143,7 @@ impl Measurement {
         self.shared.end.get()
     }
 
-    /// Until when an idle thread waits.
+    /// Time until which an idle thread may wait before it loads the end again.
     #[inline]
     pub fn look(&self) -> Time {
         self.shared.look.get()
@@ -155,7 +155,7 @@ impl Measurement {
         self.shared.from.get() <= time && time < self.shared.end.get()
     }
 
-    /// The measured part of the time from `begin` to `end`.
+    /// How much of the time from `begin` to `end` is measured.
     #[inline]
     pub fn overlap(&self, begin: Time, end: Time) -> Span {
         let (begin, end) = (begin.max(self.shared.from.get()), end.min(self.shared.end.get()));

@@ -1,11 +1,11 @@
-//! A server whose processor takes no part: clients reach its memory by one-sided verbs.
+//! A server that only provides memory: clients access it by one-sided verbs, without the server's processor.
 
 use crate::device::{self, Device};
 use crate::site::{Dress, Site};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mem, Program, Provider, RemoteAddr};
 
-/// Adds the server to a site. `access` says what `clients` QPs may do with its memory.
+/// Adds the server to a site. It has `clients` QPs, and `access` is their access to its memory.
 pub fn put_up<C: Cluster, R: Record, D: Dress>(
     site: &mut Site<'_, C, R, D>,
     service: &'static str,
@@ -51,7 +51,7 @@ pub(crate) fn publish<P: Provider>(cpu: &P, service: &str, memory: RemoteAddr) {
 /// The address of the server's memory. Waits until the memory is registered.
 ///
 /// # Errors
-/// If the server published bytes that are no address.
+/// If the published bytes are not an address.
 pub fn find<P: Provider>(cpu: &P, service: &str) -> Result<RemoteAddr, SystemError> {
     Ok(RemoteAddr::from_bytes(&cpu.lookup(&key(service)))?)
 }

@@ -1,4 +1,4 @@
-//! A send queue with one completion for many work requests.
+//! A send queue that signals one of many work requests.
 
 use crate::SystemError;
 use crate::device::Failure;
@@ -29,12 +29,13 @@ pub fn cqe(batch: u32) -> u32 {
 }
 
 impl<P: Provider> Outbox<P> {
-    /// An outbox for a QP made with [`depth`] and a CQ made with [`cqe`], both for this `batch`.
+    /// An outbox with this QP and its CQ for sends. The send queue must have [`depth`] entries and the CQ
+    /// [`cqe`] entries, for this `batch`.
     pub fn new(qp: Qp<P>, cq: Cq<P>, batch: u32) -> Outbox<P> {
         Outbox { qp, cq, depth: depth(batch).into(), posted: 0, completed: 0, failed: Failure::default() }
     }
 
-    /// Waits until this many posted work requests have completed.
+    /// Waits until the first `completed` of all posted work requests have completed.
     fn wait(&mut self, completed: u64) -> Result<(), SystemError> {
         while self.completed < completed {
             self.failed.check()?;
@@ -51,14 +52,14 @@ impl<P: Provider> Outbox<P> {
         Ok(())
     }
 
-    /// Posts `list` and waits until it and everything before it have completed. Their payload may change
-    /// then.
+    /// Posts `list`, and waits until it and all earlier work requests have completed. Then their payload may
+    /// change.
     pub(crate) fn post_and_wait(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         self.post_signalled(list)?;
         self.wait(self.posted)
     }
 
-    /// Posts `list` with its last work request signalled. That completion tells that all before it have left,
+    /// Posts `list` with its last work request signalled. Its completion reports all earlier work requests,
     /// too.
     ///
     /// # Errors
@@ -83,7 +84,7 @@ impl<P: Provider> Outbox<P> {
         self.posted
     }
 
-    /// Number of posted work requests that have completed, as far as the CQ says by now.
+    /// Number of posted work requests that are known to have completed, after a poll of the CQ.
     ///
     /// # Errors
     /// If one of them has failed. Later calls return the error again.

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 /// Picoseconds of a second.
 const SECOND: u64 = 1_000_000_000_000;
 
-/// The mean span between operations of each thread, if `rate` operations are due per second on all threads
-/// together.
+/// The mean span between two operations of a thread. All threads together have `rate` operations due per
+/// second.
 pub fn between(rate: u64, threads: u64) -> Span {
     Span::from_ps((u128::from(SECOND) * u128::from(threads) / u128::from(rate.max(1))) as u64)
 }
@@ -33,7 +33,8 @@ enum Loop {
         /// Due times of the operations that may begin, in order.
         due: VecDeque<Time>,
         outstanding: u32,
-        /// Operations begin when the whole window before has ended, rather than each when one has.
+        /// Operations begin when the whole previous window has ended. Otherwise each begins when one
+        /// operation has ended.
         windows: bool,
         think: Span,
     },
@@ -47,8 +48,8 @@ impl Pace {
         Pace(Loop::Closed { due: vec![now; outstanding as usize].into(), outstanding, windows, think })
     }
 
-    /// An open loop that begins now, with this mean span between operations. `number` counts the thread among
-    /// all `threads`: if the spans are fixed, threads take turns.
+    /// An open loop that begins at `now`, with a mean span of `between`. The thread has `number` among
+    /// `threads` threads. If spans are fixed, the operations of the threads are due in turn.
     pub fn open(
         arrivals: Arrivals,
         between: Span,
@@ -63,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// An open loop whose first operation is due at `first`, or a drawn span later.
+    /// An open loop. Its first operation is due at `first` if spans are fixed, else a drawn span later.
     fn drawn(between: Between, first: Time, mut random: Random) -> Pace {
         let next = match between {
             Between::Fixed(_) => first,
@@ -72,7 +73,7 @@ impl Pace {
         Pace(Loop::Open { next, between, random })
     }
 
-    /// When the next operation is due. [`Time::NEVER`] if it waits for an operation that has not ended.
+    /// When the next operation is due. [`Time::NEVER`] if an outstanding operation has to end first.
     pub fn next(&self) -> Time {
         match &self.0 {
             Loop::Closed { due, .. } => due.front().copied().unwrap_or(Time::NEVER),
@@ -80,8 +81,8 @@ impl Pace {
         }
     }
 
-    /// Takes an operation if one is due. Returns when its latency begins: in an open loop when it was due,
-    /// however late it is posted.
+    /// Begins an operation if one is due. Returns the time from which its latency counts: `now` in a closed
+    /// loop, and the time at which it was due in an open loop.
     pub fn take(&mut self, now: Time) -> Option<Time> {
         if self.next() > now {
             return None;
@@ -99,7 +100,7 @@ impl Pace {
         }
     }
 
-    /// Notes that an operation has ended, while `under_way` operations have not.
+    /// Notes that an operation has ended. `under_way` operations are still outstanding.
     pub fn ended(&mut self, now: Time, under_way: u32) {
         if let Loop::Closed { due, outstanding, windows, think } = &mut self.0 {
             let begin = match (windows, under_way) {
@@ -158,8 +159,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// In intervals of ten means there are ten requests on average, and the variance is the mean. Bounds
-        /// are five standard errors: sqrt(10/n) for the mean, sqrt((2*100 + 10)/n) for the variance.
+        /// An interval of ten means has ten requests on average, with variance ten. The bounds are five
+        /// standard errors: sqrt(10/n) for the mean, sqrt((2*100 + 10)/n) for the variance.
         #[test]
         fn poisson_counts_have_their_mean_and_variance(seed: u64, mean_ns in 1..1_000_000u64) {
             const INTERVALS: u64 = 4000;

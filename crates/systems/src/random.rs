@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// One of the streams of a seed. Each thread's number gives another stream.
+    /// Stream number `stream` of a seed. Each thread uses its own number.
     pub fn new(seed: u64, stream: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
@@ -26,9 +26,9 @@ impl Random {
 
     /// An exponentially distributed span with this mean.
     ///
-    /// The method compares uniform draws (von Neumann 1951). It counts draws as long as each is at most the
-    /// one before. The count is odd with probability exp(-x), where x is the first draw. If it is even, the
-    /// span grows by one mean and the method starts again.
+    /// The method compares uniform draws (von Neumann 1951). It counts draws as long as each draw is at most
+    /// the previous one. If the first draw is x, the count is odd with probability exp(-x). If the count is
+    /// even, the method adds one mean to the span and starts again.
     pub fn exponential(&mut self, mean: Span) -> Span {
         let mut means = 0u128;
         loop {
@@ -61,7 +61,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// Bounds are five standard errors: 1/sqrt(n) for the mean, sqrt(8/n) for the variance.
+        /// The bounds are five standard errors: 1/sqrt(n) for the mean, sqrt(8/n) for the variance.
         #[test]
         fn exponential_spans_have_their_mean_and_variance(seed: u64, mean in 1_000..10_000_000_000u64) {
             let mut random = Random::new(seed, 0);
@@ -73,7 +73,7 @@ mod tests {
             let variance = spans.iter().map(|span| (span - found).powi(2)).sum::<f64>() / n;
             prop_assert!((found - 1.0).abs() < 5.0 / n.sqrt(), "mean {}", found);
             prop_assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {}", variance);
-            // The tail, because the first moments alone do not determine the distribution.
+            // Checks the tail, too, because mean and variance do not determine the distribution.
             let beyond = spans.iter().filter(|span| **span > 3.0).count() as f64 / n;
             prop_assert!((beyond - (-3.0f64).exp()).abs() < 5.0 * (0.05 / n).sqrt(), "beyond three means {}", beyond);
         }

@@ -7,7 +7,7 @@ pub trait Record: Send + Sized + 'static {
     /// The result as words.
     fn to_words(&self) -> Vec<u64>;
 
-    /// The result from words; `None` if they are of another type.
+    /// Decodes a result; `None` if the words have another type.
     fn from_words(words: &[u64]) -> Option<Self>;
 }
 
@@ -51,7 +51,7 @@ impl Record for Measured {
     }
 }
 
-/// A result as bytes: 1 and its words, or 0 and the error's text.
+/// A result as bytes: a 1 and the words of the result, or a 0 and the text of the error.
 pub(crate) fn to_bytes<R: Record>(result: Result<R, SystemError>) -> Vec<u8> {
     match result {
         Ok(record) => {

@@ -4,22 +4,22 @@ use crate::SystemError;
 use crate::device::Device;
 use doorbell_verbs::{AccessFlags, GRH_BYTES, Mem, Mr, Provider, Qp, QpType, RecvWr, Sge, Wc};
 
-/// RECVs that are posted again with one doorbell.
+/// Number of RECVs that are posted again with one doorbell.
 pub(crate) const BATCH: u32 = 16;
 
-/// RECVs of one QP. The `wr_id` of a RECV names its slot. Payloads begin a cache line.
+/// RECVs of one QP. The `wr_id` of a RECV is the number of its slot. Each payload begins a cache line.
 pub(crate) struct RecvRing<P: Provider> {
     mr: Mr<P>,
     stride: u64,
-    /// Bytes that a GRH takes before a payload. Only datagrams have a GRH.
+    /// Bytes of the GRH before a payload; 0 if messages are not datagrams.
     header: u32,
     size: u32,
-    /// Free slots, which wait for their RECV to be posted.
+    /// Slots whose RECV has to be posted again.
     free: Vec<u64>,
     batch: usize,
 }
 
-/// Bytes from the start of a slot to its payload, which begins a cache line. The header ends there.
+/// Bytes from the start of a slot to its payload. The header is right before the payload.
 fn padded(header: u32) -> u64 {
     u64::from(header).next_multiple_of(64)
 }
@@ -49,7 +49,7 @@ impl<P: Provider> RecvRing<P> {
         self.mr.sge(self.header(slot).1, self.header + self.size)
     }
 
-    /// The memory and offset at which the message of a slot begins.
+    /// The memory and the offset of the payload in a slot.
     pub(crate) fn payload(&self, slot: u64) -> (Mem, u64) {
         (self.mr.mem(), slot * self.stride + padded(self.header))
     }
@@ -63,7 +63,7 @@ impl<P: Provider> RecvRing<P> {
         }
     }
 
-    /// The memory and offset at which the GRH of a slot begins.
+    /// The memory and the offset of the GRH in a slot.
     pub(crate) fn header(&self, slot: u64) -> (Mem, u64) {
         (self.mr.mem(), slot * self.stride + padded(self.header) - u64::from(self.header))
     }
@@ -73,7 +73,7 @@ impl<P: Provider> RecvRing<P> {
         self.free.push(slot);
     }
 
-    /// Posts the RECVs of all free slots, if `all` or if they fill a batch.
+    /// Posts the RECVs of all free slots, if there is a batch of them or `all` is set.
     pub(crate) fn post(&mut self, qp: &Qp<P>, all: bool) -> Result<(), SystemError> {
         if self.free.is_empty() || (!all && self.free.len() < self.batch) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Completions and latencies of a run, by spans of time.
+//! Completions and latencies of a run, in batches of equal time.
 
 use doorbell_verbs::{Span, Time};
 use hdrhistogram::Histogram;
@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 pub struct Batch {
     /// Operations that completed.
     pub completed: u64,
-    /// Operations that completed, where operations that one completion reports together are spread over the
-    /// time since the completion before.
+    /// Operations that completed, evened: if one completion reports several operations, they are spread over
+    /// the time since the previous completion.
     pub evened: u64,
     /// Operations whose latency was measured.
     pub timed: u64,
@@ -39,22 +39,22 @@ impl Batch {
 pub struct SeriesPoint {
     /// When the thread made the observation.
     pub at: Time,
-    /// Operations that have completed.
+    /// Operations that this observation reports as completed.
     pub completed: u64,
-    /// When the completion before was seen, if one completion reports several operations. `None` if each
-    /// operation has a completion.
+    /// If one completion reports several operations: when the previous completion was seen. `None` if each
+    /// operation has its own completion.
     pub since: Option<Time>,
     /// The latency of one of the operations, if it was measured.
     pub latency: Option<Span>,
 }
 
-/// Maximum number of batches. Beyond it, batches are joined in pairs, and each lasts twice as long.
+/// Maximum number of batches. If more are needed, batches are joined in pairs, so each lasts twice as long.
 pub const MOST_BATCHES: usize = 512;
 
-/// Batches that share a histogram of latencies.
+/// Number of batches that share a histogram of latencies.
 const PER_HISTOGRAM: usize = 8;
 
-/// Lumps of completions are spread once this many times the longest of them has been observed.
+/// Lumps of completions are evened once the observed time is this many times the longest lump.
 const LAGS: u64 = 4;
 
 /// Longest latency that is distinguished, in nanoseconds. Longer latencies count as this one.
@@ -64,7 +64,7 @@ const LONGEST_NS: u64 = 10_000_000_000;
 #[derive(Clone, Debug)]
 pub struct CompletionSeries {
     start: u64,
-    /// The length of a batch is 2 to this power, in picoseconds.
+    /// A batch lasts 2^`log_length` picoseconds.
     log_length: u32,
     batches: Vec<Batch>,
     /// Latencies in nanoseconds, a histogram for each [`PER_HISTOGRAM`] batches; `None` if not kept.
@@ -80,8 +80,8 @@ fn empty() -> Histogram<u32> {
 }
 
 impl CompletionSeries {
-    /// A series from `start` on, in batches that last 2^`log_length` ps at first. It keeps the sums of
-    /// latencies, and single latencies only if `with_latencies`.
+    /// A series from `start` on, in batches that last 2^`log_length` ps at first. The series keeps sums of
+    /// latencies. It keeps histograms of latencies only if `with_latencies` is set.
     pub fn new(start: Time, log_length: u32, with_latencies: bool) -> CompletionSeries {
         CompletionSeries {
             start: start.as_ps(),
@@ -129,7 +129,7 @@ impl CompletionSeries {
     fn even(&mut self, since: u64, at: u64, completed: u64) {
         let lag = at - since;
         self.lag = self.lag.max(lag);
-        // Completions up to a time.
+        // Number of these completions before `time`.
         let up_to = |time: u64| (u128::from(completed) * u128::from(time - since) / u128::from(lag)) as u64;
         let mut from = since.max(self.start);
         let mut before = up_to(from);
@@ -161,9 +161,9 @@ impl CompletionSeries {
         }
     }
 
-    /// The batches that ended by `at`, and all latencies. Everything up to `at` must have been added.
-    /// Completions that come in lumps are spread, if lumps are short enough. The end is then cut by the
-    /// longest lump, because the next lump is yet to come.
+    /// The batches that ended by `at`, and all latencies. All observations up to `at` must have been added.
+    /// If [`CompletionSeries::is_evened`], completions are evened, and the result ends earlier by the longest
+    /// lump, because operations of the next lump are still missing there.
     pub fn until(&self, at: Time) -> CompletionSeries {
         let mut series = self.clone();
         let since = at.as_ps().saturating_sub(self.start);
@@ -176,8 +176,8 @@ impl CompletionSeries {
         series
     }
 
-    /// Whether completions up to a time come in lumps that are far shorter than that time. After the cut by
-    /// the longest lump a whole batch must be left.
+    /// Whether completions are evened in a result up to `at`. They must come in lumps that are far shorter
+    /// than the observed time, and at least one batch must be left without the last lump.
     pub fn is_evened(&self, at: Time) -> bool {
         let since = at.as_ps().saturating_sub(self.start);
         self.lag > 0
@@ -215,8 +215,8 @@ impl CompletionSeries {
         self.longest
     }
 
-    /// Latencies in nanoseconds, a histogram for each of equally long spans of time; empty if they are not
-    /// kept.
+    /// Histograms of latencies in nanoseconds, for consecutive spans of equal length; empty if histograms are
+    /// not kept.
     pub fn latencies(&self) -> &[Histogram<u32>] {
         self.latencies.as_deref().unwrap_or_default()
     }

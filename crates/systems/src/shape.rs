@@ -3,7 +3,7 @@
 use crate::config::Clients;
 use doorbell_verbs::{Span, Time};
 
-/// Minimum virtual time in which a thread sets up, and virtual time to use a line of its memory once.
+/// Minimum virtual time for the setup of a thread, and virtual time for one use of a line of its memory.
 const SETUP: Span = Span::from_us(1500);
 const SETUP_LINE: Span = Span::from_ns(200);
 
@@ -19,7 +19,7 @@ pub enum Round {
     Operations(u64),
 }
 
-/// The shape of a system with its parameters. [`SystemShape::of`] has the defaults: a server that stores
+/// The shape of a system with certain parameters. [`SystemShape::of`] has the defaults: a server that stores
 /// nothing, and clients whose operations follow each other without a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemShape {
@@ -31,39 +31,40 @@ pub struct SystemShape {
     pub workers: Option<u32>,
     /// Bytes of the server's store.
     pub store_bytes: u64,
-    /// Bytes that a thread uses once before it is ready.
+    /// Bytes that a thread accesses once before it is ready.
     pub warmed_bytes: u64,
     /// Bytes of a client's buffers, if parameters determine them.
     pub client_bytes: u64,
     /// Bytes up to which payload is copied into WQEs, if a parameter sets them. A device has a limit of its
     /// own.
     pub inline_bytes: Option<u32>,
-    /// The parameter that determines the longest UD message, and the message's bytes.
+    /// The parameter that determines the longest UD message, and the bytes of this message.
     pub datagram: Option<(&'static str, u32)>,
-    /// Parameters that name cores, each with its core.
+    /// Parameters that name cores, each with the core's number.
     pub cores: Vec<(&'static str, u32)>,
     /// Whether all clients are threads of one machine, whatever `clients_per_machine` is.
     pub one_machine: bool,
-    /// Sockets of a machine and cores of each, if parameters set them.
+    /// Number of a machine's sockets, and of the cores of a socket, if parameters set them.
     pub sockets: Option<(u32, u32)>,
     /// Whether bytes travel by kernel TCP.
     pub over_tcp: bool,
-    /// A parameter, with its value, that has no effect on a modelled host whose caches have no sizes.
+    /// A given parameter and its value, if it has no effect on a modelled host whose caches have no sizes.
     pub needs_sizes: Option<(&'static str, String)>,
-    /// Operations due per second, if they are due at a rate.
+    /// Operations that are due per second, in an open loop.
     pub rate: Option<u64>,
-    /// Time from the end of a client's operation until its next.
+    /// Time from the end of a client's operation to the start of its next one.
     pub think: Span,
-    /// A recurring event, if a few occurrences of it say nothing about the long run.
+    /// A recurring event, if a run must contain many of its occurrences to be typical.
     pub round: Option<Round>,
-    /// How long an operation may be held back before it begins, and the parameter that sets this time.
+    /// The parameter that sets how long an operation may be held back before it begins, and this time.
     pub held_back: Option<(&'static str, Span)>,
-    /// A thread of the server that is no part of any operation. Its core's load says nothing about the rate.
+    /// A thread of the server that takes no part in operations. The load of its core says nothing about the
+    /// rate.
     pub beside: Option<u32>,
-    /// Whether clients compete for something that one of them has at a time. Results then say how evenly they
-    /// get it.
+    /// Whether clients compete for something that only one of them can have at a time. Results then report
+    /// how evenly clients share it.
     pub competes: bool,
-    /// Whether a client asks again at once if another client has the thing it asks for.
+    /// Whether a client asks again at once if another client has the thing that it asks for.
     pub retries_at_once: bool,
     /// The span that a latency covers, if it is not an operation from start to end.
     pub latency_of: Option<&'static str>,
@@ -100,7 +101,7 @@ impl SystemShape {
         }
     }
 
-    /// When clients begin in virtual time. All threads are ready then.
+    /// When clients begin in virtual time. All threads are ready by this time.
     pub fn begin(&self) -> Time {
         Time::START + SETUP.max(SETUP_LINE * (self.warmed_bytes / LINE))
     }

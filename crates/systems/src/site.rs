@@ -1,8 +1,8 @@
 //! Deployment of a system: machines of a cluster, threads on them, and the results of the threads.
 //!
-//! Machine 0 is the server. A deployment runs in virtual time, with machines as threads of one process, and
-//! also with one process per machine. Then each process makes all calls of the deployment. Threads share only
-//! the data that they publish.
+//! Machine 0 is the server. A deployment runs in virtual time, with machines as threads of one process. It
+//! also runs with one process per machine. Then each process makes all calls of the deployment, and threads
+//! share only the data that they publish.
 
 use crate::record::{self, Record};
 use crate::{Interval, Measured, SystemError};
@@ -26,8 +26,8 @@ pub trait Dress: Clone + Send + 'static {
     /// Wraps the client with this number.
     fn client<T: Program>(self, number: u32, program: T) -> impl Program<Output = T::Output>;
 
-    /// Whether this client hands back a result. A client that is to disappear before its end does not, and
-    /// nobody waits for it.
+    /// Whether this client hands back a result. A client that a test kills early does not, and the site does
+    /// not wait for it.
     fn hands_back(&self, _number: u32) -> bool {
         true
     }
@@ -50,35 +50,35 @@ impl Dress for Plain {
 /// When threads begin, measure and end.
 #[derive(Clone, Debug)]
 pub enum Course {
-    /// At fixed times, if one clock counts for all threads.
+    /// At fixed times. All threads must share a clock.
     Fixed(Interval),
     /// Clients begin when all are ready, and measure for `span` after `warmup`. Servers end when all clients
     /// have ended.
     Together {
-        /// Time before measuring begins.
+        /// Time from a client's beginning to the start of its measurement.
         warmup: Span,
-        /// Time that is measured.
+        /// Length of the measurement.
         span: Span,
     },
-    /// Clients begin at once, end when their work is done, and give up after this time. Servers end when all
-    /// clients have ended.
+    /// Clients begin at once and end when their work is done. They give up after this time. Servers end when
+    /// all clients have ended.
     Patience(Span),
 }
 
-/// The key that is published when all clients have ended.
+/// The key that is published when all clients have a result.
 const OVER: &str = "site/over";
 
-/// When a server's thread ends that takes no part in operations.
+/// When a server's thread ends, if the thread takes no part in operations.
 #[derive(Clone, Debug)]
 pub enum Until {
-    /// At the end of this interval, on machine 0 or if all ends are fixed.
+    /// At the end of this interval. For machine 0, or if all ends are fixed.
     Over(Interval),
-    /// When all clients have ended, on other machines.
+    /// When all clients have ended. For other machines.
     Told,
 }
 
 impl Until {
-    /// Returns at that time.
+    /// Waits until the thread has to end.
     pub fn wait<P: Provider>(&self, p: &P) {
         match self {
             Until::Over(interval) => {
@@ -149,7 +149,7 @@ pub struct Site<'c, C: Cluster, R, D = Plain> {
     server_threads: u32,
     /// Numbers of the server threads whose measurements are awaited.
     awaited_servers: Vec<u32>,
-    /// The server's first core behind the cores of its threads.
+    /// The first core of the server after the cores of all its threads.
     free_core: u32,
     /// Number of clients, in this process or others.
     client_count: u32,
@@ -193,7 +193,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         })
     }
 
-    /// The cluster that the site is deployed on.
+    /// The cluster on which the site is deployed.
     pub fn cluster(&mut self) -> &mut C {
         self.cluster
     }
@@ -214,7 +214,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         Ok(self.cluster.alloc_near(machine, core, len, PageSize::Huge)?)
     }
 
-    /// Allocates a counter of the server that begins with `first`.
+    /// Allocates a counter in the server's memory. Its first value is `first`.
     ///
     /// # Errors
     /// If the server has no more memory.
@@ -234,7 +234,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// When a thread of a server on `machine` ends that takes no part in operations.
+    /// When a server's thread on `machine` ends, if the thread takes no part in operations.
     pub fn until(&self, machine: u32) -> Until {
         match &self.course {
             Course::Together { .. } | Course::Patience(_) if machine > 0 => Until::Told,
@@ -253,7 +253,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// Adds the next thread of the server. It runs on the core that has the thread's number.
+    /// Adds the next thread of the server. Thread n runs on core n.
     pub fn add_server<T, S>(&mut self, program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
@@ -271,9 +271,9 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         self.add_server_at((0, core), program);
     }
 
-    /// Adds the next thread of the server on a machine and core. Servers of machines other than 0 end by
-    /// [`Site::until`]. They hand back nothing unless ends are fixed, because nobody waits for a thread that
-    /// is gone.
+    /// Adds the next thread of the server on a machine and core. Threads on machines other than 0 end by
+    /// [`Site::until`]. Unless all ends are fixed, they hand back no result, because the site must not wait
+    /// for a thread that was killed.
     pub fn add_server_at<T, S>(&mut self, (machine, core): (u32, u32), program: T)
     where
         T: Program<Output = Result<S, SystemError>>,
@@ -323,7 +323,7 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         }
     }
 
-    /// Runs all threads. Returns `None` if machine 0 is another process, which has the results.
+    /// Runs all threads. Returns `None` if machine 0 is another process: that process has the results.
     ///
     /// # Errors
     /// If the run does not reach its end, or a thread gives up.
@@ -349,8 +349,8 @@ impl<'c, C: Cluster, R: Record, D: Dress> Site<'c, C, R, D> {
         let together = matches!(course, Course::Together { .. });
         let collector =
             Collector { servers: awaited_servers.clone(), clients: awaited.clone(), stop, together };
-        // The collector takes the next core: hosts whose caches have sizes keep a bit for each core, and have
-        // few bits.
+        // The collector runs on the first free core, because hosts whose caches have sizes allow few core
+        // numbers: they have a bit for each core.
         let task = cluster.spawn(0, free_core, collector);
         cluster.run()?;
         let Some((served, results)) = task.take() else { return Ok(None) };
@@ -411,7 +411,7 @@ where
     type Output = ();
 
     fn run<P: Provider>(self, p: P) {
-        // Clients would wait in vain. The panic ends them, too.
+        // Without its server, clients would wait for ever. The panic ends them, too.
         let ended = self
             .program
             .run(p.clone())
@@ -438,6 +438,10 @@ where
         // A client that gives up early must not keep other clients from beginning.
         Interval::say_ready(&p, self.number);
         p.publish(&result_key(self.number), &record::to_bytes(ended));
+        // The provider destroys the QPs when the thread ends. A responder can complete the last RECV before
+        // it acknowledges the message. A QP destroyed in between acknowledges nothing, and the server's SEND
+        // fails.
+        drop(p.lookup(OVER));
     }
 }
 

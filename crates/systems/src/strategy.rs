@@ -1,17 +1,18 @@
-//! Strategies that bring the pieces of a vector I/O call together.
+//! Strategies for the pieces of a vector I/O call.
 
 use crate::config::Clients;
 use crate::names::named;
 
 named! {
-    /// How the pieces of a call come together.
+    /// How the pieces of a call get into WRITEs.
     Strategy {
-        /// A core copies the pieces into a buffer, and one WRITE sends it (the paper's SP, for software
-        /// protocol).
+        /// A core copies the pieces into a buffer, and one WRITE sends the buffer (the paper's SP, for
+        /// software protocol).
         Sp = "sp",
-        /// Each piece is a WRITE. All are posted with one doorbell.
+        /// Each piece is a WRITE. All WRITEs are posted with one doorbell.
         Doorbell = "doorbell",
-        /// Each piece is an SGE of one WRITE, or of as few as an SGE limit allows. The NIC gathers them.
+        /// Each piece is an SGE, and the NIC gathers the pieces. There is one WRITE, or as few as the limit
+        /// of SGEs allows.
         Sgl = "sgl",
     }
 
@@ -50,15 +51,15 @@ impl From<Strategy> for Chosen {
     }
 }
 
-/// Vector I/O calls whose strategy is to be decided.
+/// Vector I/O calls for which a strategy has to be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorCalls {
-    /// Clients, whose outstanding operations are calls.
+    /// The clients. Their outstanding operations are calls.
     pub clients: Clients,
     /// Pieces of a call.
     pub iovcnt: u32,
     /// Bytes of a piece.
     pub piece: u32,
-    /// Bytes up to which a WRITE is inline, if its pieces are copied or single.
+    /// Bytes up to which a WRITE is inline, if its pieces are copied or it has one piece.
     pub inline_bytes: u32,
 }

@@ -17,13 +17,14 @@ pub trait System:
     const NAME: &'static str;
     /// A sentence that says what the system does.
     const ABOUT: &'static str;
-    /// If several systems provide one service: the service, and the name of this design.
+    /// If several systems provide one service: the name of the service, and the name of this design.
     const DESIGN: Option<(&'static str, &'static str)> = None;
 
-    /// Default parameters: the paper's values, or its authors' programs' values where the paper gives none.
+    /// Default parameters: the paper's values. If the paper states none, they are the values of its authors'
+    /// programs.
     fn usual() -> Self;
 
-    /// Fills in defaults that depend on given parameters. `self` already has everything that is given.
+    /// Fills in defaults that depend on given parameters. `self` already has the given parameters.
     fn settle(&mut self, _given: &Given) {}
 
     /// Refuses parameters that do not go together.
@@ -37,8 +38,8 @@ pub trait System:
     /// The system's shape with these parameters.
     fn shape(&self) -> SystemShape;
 
-    /// Decides parameters that depend on the profile. `fastest` names the strategy that does the most of
-    /// these vector I/O calls in a second.
+    /// Decides parameters that depend on the profile. `fastest` returns the strategy with the highest rate of
+    /// such vector I/O calls.
     fn decide(&mut self, _fastest: &dyn Fn(&VectorCalls) -> Strategy) {}
 
     /// Deploys the system: allocates memory, and adds the server's threads and the clients.
@@ -65,7 +66,8 @@ pub trait System:
         self.as_ref()
     }
 
-    /// Runs the system on a cluster. Returns `None` if machine 0 is another process, which has the result.
+    /// Runs the system on a cluster. Returns `None` if machine 0 is another process: that process has the
+    /// result.
     ///
     /// # Errors
     /// If the run does not reach its end.

@@ -8,8 +8,8 @@ use doorbell_verbs::{QpType, Wc};
 pub enum Source {
     /// No payload.
     None,
-    /// `len` bytes from `offset` of the message of the send work request in `slot`. Every request has this
-    /// source; `len` is 0 if the request carries no payload.
+    /// Bytes of the message of a send work request. Every request packet has this source. `len` is 0 if the
+    /// packet carries no payload.
     Wqe {
         /// Slot in the send queue, see [`crate::Qp::send_wqe`].
         slot: u32,
@@ -25,8 +25,8 @@ pub enum Source {
         /// Number of bytes.
         len: u32,
     },
-    /// An atomic on the checked, aligned word at `addr`. The driver carries it out, calls
-    /// [`crate::Qp::atomic_done`] and puts the original value in the packet.
+    /// An atomic on the checked, aligned word at `addr`. The driver executes the atomic, calls
+    /// [`crate::Qp::atomic_done`], and writes the word's previous value to the packet.
     Atomic {
         /// Virtual address.
         addr: u64,
@@ -37,8 +37,8 @@ pub enum Source {
     },
 }
 
-/// A packet to transmit once its payload is available. Requests leave in the order in which the QP emitted
-/// them, and so do answers.
+/// A packet to transmit once its payload is available. The requests of a QP must leave in the order in which
+/// the QP emitted them. So must its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxPacket {
     /// The packet.
@@ -62,7 +62,7 @@ pub struct ReadStream {
     pub left: u32,
     /// Payload bytes per packet.
     pub mtu: u32,
-    /// Whether the first packet is still to come.
+    /// Whether no packet has been emitted yet.
     pub at_start: bool,
     /// Whether the last packet was emitted.
     pub done: bool,
@@ -113,8 +113,8 @@ pub enum Queue {
     Recv,
 }
 
-/// An action that a QP requests. Actions are in order. The driver makes memory writes visible before a
-/// completion that follows them.
+/// An action that a QP requests of its driver. The driver executes actions in order. It makes a memory write
+/// visible before any later completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write `len` bytes from `payload_offset` of the received packet's payload to the checked address
@@ -134,7 +134,7 @@ pub enum Action {
         /// The previous value of the word.
         original: u64,
     },
-    /// A work request is done. If `signaled` is false, no CQE is written, but its slot in the send queue
+    /// A work request is done. If `signaled` is false, no CQE is written, but the slot of the send queue
     /// counts as done.
     Complete {
         /// The queue of the completion.
@@ -154,7 +154,8 @@ pub enum Action {
     RespondRead(ReadStream),
     /// There may be packets to transmit again: call [`crate::Qp::next_request`].
     Transmit,
-    /// The QP entered the error state by itself (or SQE, for the send queue of UC and UD). Its send work
-    /// requests were completed, and later ones will be. Call [`crate::Qp::recv_posted`] for the RECVs.
+    /// An error has put the QP into Err, or into Sqe if a send of UC or UD failed. The QP has completed its
+    /// send work requests, and will flush later ones. The driver must call [`crate::Qp::recv_posted`], which
+    /// flushes the RECVs.
     Failed,
 }

@@ -1,8 +1,8 @@
 //! RoCEv2: packets as the payload of UDP datagrams to port 4791, from BTH to ICRC.
 //!
 //! Headers follow IB specification vol. 1, chapter 9, in network byte order. The ICRC (annex A17 of the
-//! specification) also covers the preceding IP and UDP headers. Fields that a router changes count as ones.
-//! So both directions take a [`Route`].
+//! specification) also covers the preceding IP and UDP headers, so encoding and decoding need a [`Route`].
+//! Fields that routers change count as ones.
 
 use crate::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 use doorbell_verbs::QpType;
@@ -91,8 +91,8 @@ pub enum DecodeError {
     },
 }
 
-/// Appends the UDP payload of a packet to `out`. The packet must come from this crate, and `payload` must
-/// have the packet's payload length.
+/// Appends `packet` with its `payload` to `out`, in the form of a UDP payload. The packet must come from this
+/// crate.
 ///
 /// # Panics
 /// If the length of `payload` is not `packet.payload_len`, or exceeds a UDP datagram.
@@ -188,7 +188,7 @@ fn opcode(packet: &Packet) -> u8 {
         }
 }
 
-/// The service and the operation within it, if they fit together.
+/// Splits an opcode into service and operation. Returns `None` if the service has no such operation.
 fn split_opcode(opcode: u8) -> Option<(QpType, u8)> {
     let operation = opcode & 0x1f;
     let (transport, known) = match opcode >> 5 {
@@ -270,8 +270,8 @@ impl HeaderReader<'_> {
         Ok(Body::Atomic { va, rkey, op })
     }
 
-    /// Reads the headers after BTH and DETH. Returns the body with the message sequence number, or 0 if it
-    /// has none.
+    /// Reads the headers after BTH and DETH. Returns the body and the message sequence number, or 0 for a
+    /// packet without one.
     fn body(&mut self, operation: u8) -> Result<(Body, u32), DecodeError> {
         let (part, with_imm) = match operation % 6 {
             0 => (PacketPart::First, false),
@@ -306,8 +306,9 @@ impl HeaderReader<'_> {
     }
 }
 
-/// The packet in a UDP payload, and the range of its own payload. `route` belongs to the datagram. The ICRC
-/// is checked first, because a packet with a wrong ICRC may hold anything.
+/// Decodes the payload of a UDP datagram that arrived by `route`. Returns the packet, and the range of the
+/// packet's own payload in `bytes`. The ICRC is checked first, because a packet with a wrong ICRC may hold
+/// anything.
 pub fn decode(bytes: &[u8], route: &Route) -> Result<(Packet, Range<usize>), DecodeError> {
     if bytes.len() > usize::from(u16::MAX) - 8 {
         return Err(DecodeError::TooLong(bytes.len()));

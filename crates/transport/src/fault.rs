@@ -14,7 +14,7 @@ pub enum Fault {
     RecvProtection,
     /// The rkey is not valid for the access.
     Access,
-    /// The rkey of a WRITE with immediate is not valid for the access, and the packet at fault has the
+    /// The rkey of a WRITE with immediate is not valid for the access. The refused packet carries the
     /// immediate.
     AccessWithImm,
     /// Malformed, out of sequence within its message, or not enabled on this QP.
@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault of a message with or without an immediate.
+    /// The fault of a refused packet. `has_imm` turns [`Fault::Access`] into [`Fault::AccessWithImm`].
     #[must_use]
     pub const fn of_message(self, has_imm: bool) -> Fault {
         match self {
@@ -31,7 +31,7 @@ impl Fault {
         }
     }
 
-    /// The NAK with which RC answers; `None` if RC asks the requester to wait instead.
+    /// The NAK that an RC responder sends; `None` if the responder sends an RNR NAK.
     pub const fn nak(self) -> Option<NakCode> {
         match self {
             Fault::NoRecv => None,
@@ -41,9 +41,9 @@ impl Fault {
         }
     }
 
-    /// The status with which the message's RECV completes; `None` if the RECV stays posted. On UC and UD, a
-    /// RECV that is too short for the message waits for the next one (class D) if it belongs to the QP. A
-    /// RECV of an SRQ completes (class E).
+    /// The status with which the message's RECV completes; `None` if the RECV stays posted. On UC and UD, the
+    /// message may be too long for its RECV. A RECV of the QP's own queue then stays posted for the next
+    /// message (class D). A RECV of an SRQ completes (class E).
     pub const fn recv_status(self, qp_type: QpType, uses_srq: bool) -> Option<WcStatus> {
         match (self, qp_type) {
             (Fault::RecvProtection, _) => Some(WcStatus::LocProtErr),
@@ -55,8 +55,8 @@ impl Fault {
         }
     }
 
-    /// Whether the responder enters Err. RC does with every NAK (table 63). UC and UD do if the responder
-    /// itself is at fault.
+    /// Whether the responder's QP enters Err: on RC with every NAK (table 63), on UC and UD only if an lkey
+    /// of the RECV is at fault.
     pub const fn is_fatal(self, qp_type: QpType) -> bool {
         match qp_type {
             QpType::Rc => self.nak().is_some(),
@@ -66,7 +66,8 @@ impl Fault {
 }
 
 /// Checks whether a QP with these attributes accepts a one-sided request to memory from `va` on. `need` is
-/// the remote right that the request needs. The rkey is checked next, unless no byte is accessed (9.7.5.2.4).
+/// the remote right that the request needs. The caller checks the rkey next, unless no byte is accessed
+/// (9.7.5.2.4).
 pub fn check_enabled(
     need: AccessFlags,
     va: u64,

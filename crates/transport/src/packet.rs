@@ -85,8 +85,8 @@ pub enum NakCode {
 }
 
 impl NakCode {
-    /// The status of the work request whose request was refused (table 46). A sequence error is not a
-    /// refusal: the request is sent again.
+    /// The status of a work request that the responder refuses with this NAK (table 46). A sequence error is
+    /// not a refusal: the request is sent again.
     pub const fn status(self) -> WcStatus {
         match self {
             NakCode::InvalidRequest => WcStatus::RemInvReqErr,
@@ -102,7 +102,7 @@ impl NakCode {
 pub enum Syndrome {
     /// Acknowledged.
     Ack,
-    /// No RECV is posted; wait for the time of this code.
+    /// No RECV is posted. The requester waits for the time of this code.
     RnrNak(u8),
     /// Refused.
     Nak(NakCode),
@@ -210,9 +210,9 @@ impl Packet {
         BTH + extended + if self.deth.is_some() { 8 } else { 0 }
     }
 
-    /// Bytes on the wire with the payload padded to 4 bytes, routing headers and CRCs. InfiniBand: LRH (8),
-    /// ICRC (4), VCRC (2). RoCEv2 over IPv4: Ethernet (14) and FCS (4), IP (20), UDP (8), ICRC (4). Preamble
-    /// and gap belong to the link.
+    /// Bytes on the wire, including routing headers and CRCs. The payload is padded to 4 bytes. InfiniBand:
+    /// LRH (8), ICRC (4), VCRC (2). RoCEv2 over IPv4: Ethernet (14) and FCS (4), IP (20), UDP (8), ICRC (4).
+    /// Preamble and gap are left out.
     pub const fn wire_bytes(&self, link: LinkLayer) -> u32 {
         let around = match link {
             LinkLayer::Infiniband => 8 + 4 + 2,

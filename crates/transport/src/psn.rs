@@ -4,7 +4,7 @@
 const MASK: u32 = 0xff_ffff;
 
 /// Half of the PSN space. At most this many packets may be outstanding. A PSN at least this far ahead of the
-/// expected PSN is behind it.
+/// expected PSN counts as an earlier PSN.
 pub(crate) const HALF: u32 = 1 << 23;
 
 /// The PSN `n` packets after `psn`.

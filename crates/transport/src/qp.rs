@@ -107,7 +107,7 @@ impl Qp {
         self.settings.qkey
     }
 
-    /// Whether its RECVs come from an SRQ.
+    /// Whether the QP takes its RECVs from an SRQ.
     pub fn uses_srq(&self) -> bool {
         self.uses_srq
     }
@@ -117,8 +117,8 @@ impl Qp {
         self.sq.len()
     }
 
-    /// Sets the MTU of a UD QP to its port's MTU. No attribute gives it, so the driver calls this once the
-    /// port is known. It is 4096 until then.
+    /// Sets the MTU of a UD QP to its port's MTU. No attribute gives this MTU, so the driver calls this
+    /// function once the port is known. Until then, the MTU is 4096.
     pub fn set_port_mtu(&mut self, mtu: Mtu) {
         if self.qp_type == QpType::Ud {
             self.settings.path_mtu = mtu;
@@ -133,8 +133,8 @@ impl Qp {
         (self.settings.mtu, self.settings.segments) = (bytes, true);
     }
 
-    /// ibv_modify_qp(3): see [`check_modify`] for errors. Entering Err completes everything in the queues,
-    /// the send queue first. Reset empties both without completions (not an SRQ).
+    /// ibv_modify_qp(3): see [`check_modify`] for errors. Err completes all work requests in the queues,
+    /// those of the send queue first. Reset empties both queues without completions. Neither touches an SRQ.
     pub fn modify(
         &mut self,
         attr: &QpAttr,
@@ -180,11 +180,11 @@ impl Qp {
         check_post_recv(self.state, self.uses_srq)
     }
 
-    /// Writes a work request to the send queue and returns its slot, less than the queue's depth. The NIC
+    /// Writes a work request to the send queue. Returns its slot, a number below the queue's depth. The NIC
     /// does not see it before [`Qp::ring`].
     ///
-    /// Refuses work requests that the state, the transport, the queue's sizes or the length of the message
-    /// forbid. The lkeys are checked when the work request is carried out.
+    /// Refuses a work request if the state, the transport, the queue's sizes or the message's length forbid
+    /// it. The lkeys are checked when the work request is carried out.
     pub fn post_send(&mut self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         let shape = SendShape {
             qp_type: self.qp_type,
@@ -208,8 +208,9 @@ impl Qp {
         }
     }
 
-    /// RECVs became visible in the QP's own receive queue. In Err they are flushed. Call this also after
-    /// [`Action::Failed`], because some calls that can fail do not get the receive queue.
+    /// Flushes the visible RECVs of the QP's own receive queue if the QP is in Err. Call this when RECVs have
+    /// become visible, and after [`Action::Failed`], because some calls that can fail do not get the receive
+    /// queue.
     pub fn recv_posted(&mut self, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         if self.state != QpState::Err || self.uses_srq {
             return;
@@ -221,8 +222,8 @@ impl Qp {
         }
     }
 
-    /// Frees the slots of the send queue up to and including `slot`, which has completed. Call it when its
-    /// CQE is polled. This also frees earlier unsignalled work requests.
+    /// Frees the slots of the send queue up to and including `slot`. These include the slots of earlier
+    /// unsignalled work requests. Call this when the CQE of `slot` is polled.
     pub fn release(&mut self, slot: u32) {
         self.sq.release(slot, self.req.acked());
     }
@@ -235,9 +236,9 @@ impl Qp {
         self.sq.wqe(slot as usize)
     }
 
-    /// A packet arrived for this QP; the driver holds its payload. `rq` is the QP's receive queue, or the
-    /// SRQ. Broken or stale packets, and packets that the state does not accept, are dropped by the rules of
-    /// the transport.
+    /// Handles a packet that arrived for this QP. The driver holds the payload. `rq` is the QP's receive
+    /// queue, or the SRQ. Broken or stale packets, and packets that the state does not accept, are dropped by
+    /// the rules of the transport.
     pub fn receive(
         &mut self,
         now: Time,
@@ -258,8 +259,8 @@ impl Qp {
         }
     }
 
-    /// Enters Err: completes the send queue, the RECV of a partial message and, if it is passed, the receive
-    /// queue. Otherwise the driver completes the receive queue, see [`Qp::recv_posted`].
+    /// Enters Err. Completes the send queue, the RECV of a partial message, and the receive queue `rq`.
+    /// Without `rq`, the driver must complete the receive queue by [`Qp::recv_posted`].
     pub(crate) fn enter_error(&mut self, rq: Option<&mut RecvQueue>, out: &mut Vec<Action>) {
         self.state = QpState::Err;
         self.flush_sends(out);

@@ -3,8 +3,8 @@
 use crate::psn;
 use doorbell_verbs::Sge;
 
-/// An atomic that was carried out or is in progress. It is kept so that a duplicate is answered but not
-/// executed.
+/// An atomic that was carried out or is in progress. It is kept so that a duplicate request is answered but
+/// not executed again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedAtomic {
     pub(crate) psn: u32,
@@ -18,9 +18,9 @@ pub(crate) enum Inbound {
     /// No message: the next packet begins one.
     #[default]
     Idle,
-    /// A SEND of which `received` bytes have arrived.
+    /// A SEND. `received` bytes of it have arrived.
     Send { received: u32 },
-    /// A WRITE of `total` bytes. The remaining `left` bytes go to `va` on.
+    /// A WRITE of `total` bytes. The remaining `left` bytes go to the addresses from `va` on.
     Write { va: u64, rkey: u32, left: u32, total: u32 },
 }
 
@@ -32,18 +32,18 @@ pub(crate) struct Responder {
     pub(crate) epsn: u32,
     /// Messages completed, 24 bits.
     pub(crate) msn: u32,
-    /// Whether the gap before the expected PSN, or its RNR, was already reported.
+    /// Whether a NAK was already sent for the expected PSN, because its packet is missing or found no RECV.
     pub(crate) nak_sent: bool,
     /// Attribute `max_dest_rd_atomic`.
     pub(crate) rd_atomic: u8,
     pub(crate) next_atomic: u8,
     pub(crate) inbound: Inbound,
-    /// `wr_id` of the RECV taken by a SEND of several packets. UC keeps it for the next message if this
-    /// message breaks off.
+    /// `wr_id` of the RECV that a SEND of several packets has taken. If this SEND breaks off on UC, the next
+    /// message gets the RECV.
     pub(crate) held: Option<u64>,
     /// SGEs of the RECV in `held`.
     pub(crate) held_sges: Vec<Sge>,
-    /// Has `rd_atomic` entries, from the first atomic on.
+    /// Empty until the first atomic arrives. Then it has `rd_atomic` entries.
     pub(crate) atomics: Vec<Option<SavedAtomic>>,
 }
 
@@ -76,7 +76,7 @@ impl Responder {
         self.next_atomic = 0;
     }
 
-    /// Gives up the message in progress and returns the `wr_id` of its RECV, if it held one.
+    /// Gives up the message in progress. Returns the `wr_id` of the RECV that the message held, if any.
     pub(crate) fn abandon_held(&mut self) -> Option<u64> {
         self.inbound = Inbound::Idle;
         self.held.take()

@@ -12,7 +12,7 @@ pub(crate) struct RecvWqe<'a> {
 }
 
 impl RecvWqe<'_> {
-    /// Bytes that it can receive.
+    /// Bytes that the RECV can receive.
     pub(crate) fn capacity(&self) -> u64 {
         capacity(self.sges)
     }
@@ -23,8 +23,8 @@ pub(crate) fn capacity(sges: &[Sge]) -> u64 {
     sges.iter().map(|s| u64::from(s.length)).sum()
 }
 
-/// RECVs in the order of posting. A message takes a RECV and thereby frees its entry; a message of several
-/// packets does so with its first packet.
+/// RECVs in the order of posting. A SEND takes a RECV with its first packet, a WRITE with immediate with its
+/// last packet. That frees the RECV's entry.
 #[derive(Clone, Debug)]
 pub struct RecvQueue {
     pd: u32,
@@ -54,8 +54,8 @@ impl RecvQueue {
         }
     }
 
-    /// Writes a RECV to the ring. The NIC does not see it before [`RecvQueue::ring`]. Refused if the queue is
-    /// full or the list has too many SGEs.
+    /// Writes a RECV to the ring. The NIC does not see it before [`RecvQueue::ring`]. Refuses the RECV if the
+    /// queue is full or the RECV has too many SGEs.
     pub fn post(&mut self, wr: &RecvWr<'_>) -> Result<(), VerbsError> {
         let sges = wr.sg_list.len();
         if sges > self.max_sge as usize {
@@ -107,7 +107,7 @@ impl RecvQueue {
         self.len == 0
     }
 
-    /// Most RECVs that it can hold.
+    /// Most RECVs that the queue can hold.
     pub fn depth(&self) -> u32 {
         self.depth
     }

@@ -9,15 +9,15 @@ use crate::{
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
-/// A long RC message asks for an ACK every so many packets, so that a loss near its end does not repeat the
-/// whole message.
+/// A long RC message requests an ACK with each packet whose number is a multiple of this. Otherwise a loss
+/// near the message's end would repeat the whole message.
 const ACK_EVERY: u32 = 32;
 
 /// The reason why a work request cannot be sent.
 enum Obstacle {
-    /// An answer must come first.
+    /// The work request must wait for an answer, or for the end of the state Sqd.
     Wait,
-    /// It completes with this error after all earlier ones have completed.
+    /// The work request completes with this error after all earlier work requests.
     Error(WcStatus),
 }
 
@@ -42,7 +42,7 @@ impl Qp {
     /// The next request packet, if there is one to transmit now. Its source is always [`Source::Wqe`], with
     /// length 0 if it has no payload.
     ///
-    /// On UC and UD the completion in `out` belongs to the packet returned with it. It takes effect when the
+    /// On UC and UD, a completion in `out` belongs to the returned packet. It takes effect when the packet's
     /// payload has been fetched.
     pub fn next_request(&mut self, now: Time, keys: &Keys, out: &mut Vec<Action>) -> Option<TxPacket> {
         if self.all_sent() || self.req.rnr_wait || !matches!(self.state, QpState::Rts | QpState::Sqd) {
@@ -229,7 +229,7 @@ impl Qp {
         }
     }
 
-    /// Handles an answer to the oldest unacknowledged PSN, after everything before it was acknowledged.
+    /// Handles an answer to the oldest unacknowledged PSN. All earlier PSNs are acknowledged.
     fn take_answer(
         &mut self,
         now: Time,
@@ -313,7 +313,8 @@ impl Qp {
         self.answered(now, true, out);
     }
 
-    /// Records the data of the oldest PSN. `ends` is true if it completes its work request.
+    /// Records that the answer to the oldest unacknowledged PSN has arrived. `ends` is true if this answer
+    /// completes the work request.
     fn answered(&mut self, now: Time, ends: bool, out: &mut Vec<Action>) {
         self.req.una_psn = psn::add(self.req.una_psn, 1);
         if ends {
@@ -325,7 +326,7 @@ impl Qp {
 
     fn take_rnr_nak(&mut self, now: Time, code: u8, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         if self.req.rnr_wait {
-            return; // A copy of the NAK that it waits for.
+            return; // A duplicate of the NAK that started the wait.
         }
         if let Err(status) = self.req.retries.take_rnr_nak() {
             return self.fail_send(status, Some(rq), out);

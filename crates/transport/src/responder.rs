@@ -27,8 +27,8 @@ impl Qp {
         }
     }
 
-    /// The driver has carried out the atomic of [`Source::Atomic`]. `original` is the previous value of the
-    /// word, with which duplicates are answered.
+    /// Records that the driver has carried out the atomic of [`Source::Atomic`]. `original` is the previous
+    /// value of the word. Duplicates are answered with this value.
     pub fn atomic_done(&mut self, resource: u8, original: u64) {
         if let Some(Some(atomic)) = self.resp.atomics.get_mut(usize::from(resource)) {
             atomic.original = Some(original);
@@ -74,7 +74,7 @@ impl Qp {
             let syndrome = Syndrome::RnrNak(self.settings.min_rnr_timer);
             return self.respond(syndrome, self.resp.epsn, out);
         };
-        // The RECV of a message that breaks off is lost.
+        // If a message breaks off, its RECV completes with an error.
         let broken = (fault == Fault::Invalid && self.resp.held.is_some()).then_some(WcStatus::RemInvReqErr);
         let status = fault.recv_status(self.qp_type, self.uses_srq).or(broken);
         // A refused WRITE with immediate may have no RECV to take.
@@ -86,8 +86,8 @@ impl Qp {
         out.push(Action::Failed);
     }
 
-    /// Handles a request that was carried out before (IB specification vol. 1, 9.7.5.1.3). It is acknowledged
-    /// again; a READ is executed again, and an atomic is answered with the saved value.
+    /// Handles a request that was carried out before (IB specification vol. 1, 9.7.5.1.3). A SEND or WRITE is
+    /// acknowledged again, a READ is executed again, and an atomic is answered with the saved value.
     fn duplicate(&mut self, packet: &Packet, keys: &Keys, out: &mut Vec<Action>) {
         match packet.body {
             Body::Send { .. } | Body::Write { .. } if packet.ack_req => {
@@ -204,7 +204,7 @@ impl Qp {
         Ok(1)
     }
 
-    /// Handles a SEND of one packet, placed `header` bytes into its RECV.
+    /// Handles a SEND of one packet. The payload begins `header` bytes after the start of the RECV's buffers.
     #[allow(clippy::too_many_arguments)]
     fn receive_only(
         &mut self,
@@ -355,7 +355,7 @@ impl Qp {
         check_enabled(need, va, self.settings.access, self.settings.max_dest_rd_atomic)
     }
 
-    /// Checks an rkey. It is ignored if no byte is accessed (IB specification vol. 1, 9.7.5.2.4).
+    /// Checks an rkey, unless no byte is accessed (IB specification vol. 1, 9.7.5.2.4).
     fn check_remote(
         &self,
         rkey: u32,

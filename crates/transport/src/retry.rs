@@ -16,8 +16,8 @@ pub fn rnr_wait(code: u8) -> Span {
     Span::from_us(10 * u64::from(TENS_OF_US[usize::from(code & 31)]))
 }
 
-/// How long a requester waits for an answer: 4.096 us * 2^code; zero (forever) for code 0 (IB specification
-/// vol. 1, 9.7.6.1.3).
+/// The time that a requester waits for an answer: 4.096 us * 2^code. Code 0 gives zero, which means forever
+/// (IB specification vol. 1, 9.7.6.1.3).
 pub fn ack_timeout(code: u8) -> Span {
     if code == 0 { Span::ZERO } else { Span::from_ns(4096) * (1 << code) }
 }
@@ -35,8 +35,8 @@ impl Retries {
         Retries { unanswered: retry_cnt, rnr_naks: rnr_retry }
     }
 
-    /// Uses a retry because no answer arrived, or because an answer shows a loss. If no retry is left, the
-    /// work request fails with this status.
+    /// Uses a retry because no answer arrived, or because an answer shows a loss. If no retry is left,
+    /// returns the status with which the work request fails.
     pub fn take_unanswered(&mut self) -> Result<(), WcStatus> {
         self.unanswered = self.unanswered.checked_sub(1).ok_or(WcStatus::RetryExcErr)?;
         Ok(())

@@ -3,8 +3,8 @@
 use crate::{Action, KeyError, Keys};
 use doorbell_verbs::{AccessFlags, Sge};
 
-/// Places `len` payload bytes from byte `skip` of the SGEs on. The SGEs have room for them. If an lkey is not
-/// valid for the access, nothing is placed.
+/// Writes `len` payload bytes to the SGEs, from byte `skip` of the SGEs on. The caller has checked that the
+/// bytes fit. If an lkey is not valid for the access, nothing is written.
 pub(crate) fn scatter(
     keys: &Keys,
     pd: u32,

@@ -12,9 +12,9 @@ pub(crate) struct SendEntry {
     /// Bytes of the message, or of the result.
     pub(crate) len: u32,
     num_sge: u32,
-    /// PSN of its first packet, once started.
+    /// PSN of the first packet, once the work request is started.
     pub(crate) first_psn: u32,
-    /// Number of its PSNs, once started.
+    /// Number of PSNs, once the work request is started.
     pub(crate) packets: u32,
 }
 
@@ -57,7 +57,7 @@ pub struct SendWqe<'a> {
 /// depth.
 ///
 /// Most queues never fill up. If the depth is a power of two, the storage starts small and grows when it is
-/// full. The slots in use are consecutive, so they differ modulo the size of the storage.
+/// full. The slots in use are consecutive, so no two of them are equal modulo the size of the storage.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     /// Has one entry for each allocated slot.
@@ -212,8 +212,8 @@ impl SendQueue {
 mod tests {
     use super::*;
 
-    /// Posts and releases at most `most` work requests at a time, and checks the entries. Returns the
-    /// allocated entries.
+    /// Posts and releases at most `most` work requests at a time, and checks the entries. Returns the number
+    /// of allocated entries.
     fn used(depth: u32, most: u64) -> usize {
         let mut queue = SendQueue::new(depth, 2);
         let (mut posted, mut released) = (0, 0);

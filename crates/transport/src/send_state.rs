@@ -15,11 +15,11 @@ pub(crate) struct Requester {
     pub(crate) current: u64,
     /// First work request without a PSN.
     pub(crate) started: u64,
-    /// PSN of the next packet; behind `next_psn` while sending again.
+    /// PSN of the next packet; behind `next_psn` while packets are sent again.
     pub(crate) current_psn: u32,
     /// Oldest PSN not acknowledged.
     pub(crate) una_psn: u32,
-    /// PSN after the furthest one transmitted.
+    /// PSN after the furthest transmitted PSN.
     pub(crate) next_psn: u32,
     /// READs and atomics started and not completed.
     pub(crate) reads: u32,
@@ -100,7 +100,7 @@ impl Requester {
     pub(crate) fn progress(&mut self, now: Time, settings: &Settings) {
         self.refill_retries(settings);
         self.implicit_nak = None;
-        // An RNR NAK that progress has overtaken no longer holds anything back.
+        // Answers that arrive during the wait after an RNR NAK end this wait.
         self.stalled |= std::mem::take(&mut self.rnr_wait);
         if psn::sub(self.current_psn, self.una_psn) > self.unacknowledged() {
             self.go_back(); // The packets to send again have been acknowledged meanwhile.

@@ -12,7 +12,7 @@ pub(crate) struct Settings {
     pub(crate) path_mtu: Mtu,
     /// Payload bytes of a full packet.
     pub(crate) mtu: u16,
-    /// Whether `mtu` is the size of a segment rather than of `path_mtu`.
+    /// Whether `mtu` is the size of an iWARP segment, not the size of `path_mtu`.
     pub(crate) segments: bool,
     pub(crate) access: AccessFlags,
     pub(crate) qkey: u32,

@@ -55,7 +55,7 @@ fn rule(from: QpState, to: QpState, qp_type: QpType) -> Option<(Mask, Mask)> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
     let ud = qp_type == QpType::Ud;
     let rc = qp_type == QpType::Rc;
-    // The rights that a QP checks arriving requests against. Most transitions may change them.
+    // The attribute with which a QP checks the rights of arriving requests. Most transitions may change it.
     let rights = if ud { Mask::QKEY } else { Mask::ACCESS_FLAGS };
     let rnr = if rc { Mask::MIN_RNR_TIMER } else { Mask::empty() };
     let rule = match (from, to) {

@@ -21,12 +21,12 @@ pub struct SendShape {
 }
 
 impl SendShape {
-    /// The length of the message, if the state, the transport, the queue's sizes and the length allow it. The
-    /// lkeys are checked when the work request is carried out.
+    /// Checks that the state, the transport, the queue's sizes and the message's length allow the work
+    /// request. Returns the message's length. The lkeys are checked when the work request is carried out.
     #[inline(always)]
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
-        // A list that is too long is refused before its SGEs are read, because they need not exist.
+        // A list that is too long is refused before its SGEs are read, because these SGEs need not exist.
         let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
         if sges > most as usize {
             return Err(invalid(|| {
@@ -36,7 +36,8 @@ impl SendShape {
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
 
-    /// The length of a message whose `len` bytes of inline payload were already copied, if it is allowed.
+    /// Checks a work request whose inline payload of `len` bytes was already copied. Returns the message's
+    /// length.
     #[inline]
     pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, VerbsError> {
         self.check_offered(wr)?;
@@ -62,7 +63,7 @@ impl SendShape {
         if opcode.is_offered_by(self.qp_type) { Ok(()) } else { Err(verb_not_offered(opcode, self.qp_type)) }
     }
 
-    /// The length of a work request's message, if it is allowed.
+    /// Checks the length of a work request's message, and returns it.
     #[inline(always)]
     fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
         let opcode = wr.op.opcode();
@@ -109,7 +110,7 @@ impl SendShape {
     }
 }
 
-/// Makes an error. Building its message is kept out of the fast path.
+/// Makes an error. This function keeps the formatting of messages out of the fast path.
 #[cold]
 #[inline(never)]
 fn invalid(why: impl FnOnce() -> String) -> VerbsError {

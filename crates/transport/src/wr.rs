@@ -2,7 +2,7 @@
 
 use doorbell_verbs::{AccessFlags, Opcode, SendFlags, UdDest, WcStatus};
 
-/// Bit of a work request's Q_Key that selects the QP's own (IB specification vol. 1, 10.2.5).
+/// Bit of a work request's Q_Key that selects the QP's own Q_Key (IB specification vol. 1, 10.2.5).
 const QKEY_OWN: u32 = 1 << 31;
 
 /// The Q_Key that a datagram carries, if `own` is the Q_Key of its QP.
@@ -15,8 +15,8 @@ pub const fn local_rights(opcode: Opcode) -> AccessFlags {
     if opcode.returns_data() { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() }
 }
 
-/// Checks that the QP may start the operation. If it may have no READs or atomics outstanding, they complete
-/// with an error.
+/// Checks that the QP may start the operation. If `max_rd_atomic` is 0, a READ or atomic fails with the
+/// returned status.
 pub fn check_initiator(opcode: Opcode, max_rd_atomic: u8) -> Result<(), WcStatus> {
     if opcode.returns_data() && max_rd_atomic == 0 { Err(WcStatus::LocQpOpErr) } else { Ok(()) }
 }

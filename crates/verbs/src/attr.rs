@@ -15,9 +15,9 @@ pub struct DeviceAttr {
     pub max_sge: u32,
     /// CQEs in a completion queue.
     pub max_cqe: u32,
-    /// READs and atomics outstanding per QP as responder.
+    /// Most READs and atomics that a QP accepts at a time, as responder.
     pub max_qp_rd_atom: u8,
-    /// READs and atomics outstanding per QP as requester.
+    /// Most READs and atomics that a QP has outstanding at a time, as requester.
     pub max_qp_init_rd_atom: u8,
     /// Work requests a shared receive queue may hold; 0 if the device has no such queues.
     pub max_srq_wr: u32,
@@ -74,9 +74,9 @@ pub struct QpInitAttr {
     pub cap: QpCap,
     /// Whether every send work request is signalled regardless of its flags.
     pub sq_sig_all: bool,
-    /// Largest payload of a RECV, in bytes, that arrives in the CQE if the device supports it (`max_inl_recv`
-    /// of Mellanox's experimental verbs). The driver copies the payload to its buffer when the completion is
-    /// polled. 0 turns this off; other devices place the payload as usual.
+    /// Largest payload, in bytes, that the device puts into the CQE of a RECV (`max_inl_recv` of Mellanox's
+    /// experimental verbs). The driver copies the payload to the RECV's buffer when the completion is polled.
+    /// 0 turns this off. Devices without this feature write every payload to the RECV's buffer.
     pub max_inl_recv: u32,
 }
 
@@ -179,8 +179,8 @@ pub struct QpAttr {
     pub ah_attr: Option<AhAttr>,
     /// READs and atomics to accept at a time; RC.
     pub max_dest_rd_atomic: Option<u8>,
-    /// Code of the time that a requester waits when no RECV is posted (table 45 of the IB specification; 0 is
-    /// 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC.
+    /// Code of the time that the peer waits after an RNR NAK from this QP (table 45 of the IB specification;
+    /// 0 is 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC.
     pub min_rnr_timer: Option<u8>,
     /// First PSN to send (24 bits).
     pub sq_psn: Option<u32>,

@@ -19,18 +19,18 @@ pub trait Cluster {
     /// Number of machines.
     fn machines(&self) -> u32;
 
-    /// Allocates memory for several threads of a machine to share; see [`crate::Cpu::alloc`]. If sockets are
-    /// modelled, the memory is at the first one.
+    /// Allocates memory that several threads of a machine share; see [`crate::Cpu::alloc`]. If CPU sockets
+    /// are modelled, the memory is at the first socket.
     fn alloc(&mut self, machine: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
-    /// Allocates memory to share at the socket of a core; see [`crate::Cpu::alloc_near`].
+    /// Allocates shared memory at the CPU socket of `core`; see [`crate::Cpu::alloc_near`].
     fn alloc_near(&mut self, machine: u32, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
     /// Adds a thread to `core` of `machine`. The thread starts with [`Cluster::run`].
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;
 
-    /// Lets `fill` write memory of a machine before the run, in no time. Returns `None` if the machine is
-    /// another process, which calls `preset` itself.
+    /// Before the run, calls `fill` with the bytes of `mem` on a machine. This takes no virtual time. Returns
+    /// `None` if the machine is another process. Then that process calls `preset` itself.
     ///
     /// # Panics
     /// If the memory does not belong to the machine.
@@ -51,8 +51,9 @@ pub trait Cluster {
         false
     }
 
-    /// In virtual time, caches hold only the last `bytes` fetched from the allocation of `mem`. The
-    /// allocation is larger than the caches, or stands for one that is. Real hardware ignores this.
+    /// In virtual time, the caches hold at most `bytes` bytes of the allocation of `mem`: the last fetched
+    /// ones. Call this for an allocation that is larger than the caches, or that stands for a larger one.
+    /// Real hardware ignores the call.
     ///
     /// # Panics
     /// If the machine or the memory does not exist.
@@ -77,7 +78,7 @@ pub enum RunError {
         /// The panic message.
         message: String,
     },
-    /// A core that does not exist or already has a thread, or another invalid set-up.
+    /// The set-up is invalid: for example, a core does not exist or already has a thread.
     #[error("{0}")]
     Setup(String),
     /// The run was stopped from outside.

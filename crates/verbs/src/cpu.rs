@@ -2,7 +2,7 @@
 
 use crate::{Mem, PageSize, Span, Time, VerbsError};
 
-/// The access of a scan at each step.
+/// The access that a scan makes at each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
     /// Loads bytes.
@@ -50,22 +50,22 @@ pub trait Cpu {
     /// rate. Does nothing on hardware.
     fn work(&self, span: Span);
 
-    /// Computes for `span`, if only the time matters. In virtual time it is like [`Cpu::work`]. On hardware
-    /// it is a loop of instructions.
+    /// Keeps the core busy for `span`. In virtual time this equals [`Cpu::work`]. Hardware runs a loop of
+    /// instructions.
     fn compute(&self, span: Span) {
         self.work(span);
     }
 
-    /// Equals repeating the pass since the previous `pause` until it sees something new or `deadline` comes.
-    /// Call it at the end of a poll loop's pass that found nothing, and repeat the pass. Such a pass may only
-    /// load, poll and read the time (`now` may be compared only with `deadline`).
+    /// Waits until a poll loop can find something new, or until `deadline`. Call it at the end of each pass
+    /// of the loop that found nothing, and then repeat the pass. The effect equals repeated passes without
+    /// `pause`. So a pass may only load, poll and read the time, and may compare `now` only with `deadline`.
     fn pause(&self, deadline: Time);
 
-    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run. If sockets
-    /// are modelled, the memory is at the socket of this thread's core.
+    /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run. If CPU
+    /// sockets are modelled, the memory is at the socket of this thread's core.
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
-    /// Allocates memory at the socket of another core. On hardware, memory is placed by the first touch.
+    /// Allocates memory at the CPU socket of `core`. On hardware, the first touch decides the socket.
     fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
 
     /// Loads one byte.
@@ -98,7 +98,7 @@ pub trait Cpu {
     /// Prefetches the lines of a range; never changes loaded values.
     fn prefetch(&self, mem: Mem, offset: u64, len: u64);
 
-    /// Scans a range in steps. No access waits for another.
+    /// Scans a range in steps. No access waits for the result of an earlier access.
     fn scan(&self, mem: Mem, offset: u64, len: u64, scan: Scan);
 
     /// Writes the lines of a range back to memory and evicts them from the caches. Devices that are not

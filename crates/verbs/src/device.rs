@@ -6,8 +6,8 @@ use crate::{
 };
 use std::rc::Rc;
 
-/// An opened device (`struct ibv_context`). Clones refer to one object, as with all types here. An object
-/// lives until nothing needs it any more.
+/// An opened device (`struct ibv_context`). Clones of any type in this module refer to one object. The object
+/// lives until no clone and no dependent object is left.
 #[derive(Clone)]
 pub struct Context<P: Provider>(Rc<ContextInner<P>>);
 

@@ -4,7 +4,8 @@ macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
         ///
-        /// Names an object of one provider and thread; a provider refuses one it does not know.
+        /// The handle names an object of one provider and thread. A provider refuses a handle that it does
+        /// not know.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $name(pub u32);
     )*};

@@ -28,15 +28,15 @@ pub struct QpObjects {
 
 /// A thread's access to its machine: the [`Cpu`], the devices, the [`Sockets`] and the out-of-band exchange.
 ///
-/// Programs call [`crate::Context`] and the types created from it. These types track which object belongs to
-/// which and destroy objects in the right order; they call this trait. Like the operations table of a driver,
-/// it is implemented once per provider. A provider belongs to one thread.
+/// Programs call [`crate::Context`] and the types created from it. These types keep objects alive as long as
+/// other objects need them, destroy them in the right order, and call this trait. Each provider implements
+/// the trait once, as each driver has one table of operations. A provider belongs to one thread.
 pub trait Provider: Cpu + Sockets + Clone {
     /// Number of this thread's machine in its cluster, from 0.
     fn machine(&self) -> u32;
 
-    /// Makes `value` known under `key` to every thread of the cluster, replacing an earlier value. Programs
-    /// otherwise use TCP for this exchange. It takes negligible time.
+    /// Makes `value` known under `key` to every thread of the cluster, replacing an earlier value. On a real
+    /// cluster, programs use TCP for this exchange. Publishing takes negligible time.
     fn publish(&self, key: &str, value: &[u8]);
 
     /// Waits until `key` has a value and returns it.
@@ -46,7 +46,8 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn num_devices(&self) -> u32;
     /// ibv_open_device(3).
     fn open_device(&self, index: u32) -> Result<DeviceHandle, VerbsError>;
-    /// ibv_close_device(3). The `destroy` functions cannot fail if called in order, as the safe objects do.
+    /// ibv_close_device(3). The functions that close or destroy objects cannot fail in the order in which the
+    /// safe types call them.
     fn close_device(&self, device: DeviceHandle);
     /// ibv_query_device(3).
     fn query_device(&self, device: DeviceHandle) -> Result<DeviceAttr, VerbsError>;
@@ -95,8 +96,8 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
     /// ibv_query_qp(3): the state.
     fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
-    /// ibv_post_send(3): posts the whole list with one doorbell. A list of one goes by WQE-by-MMIO if the
-    /// device supports it (ATC'16, section 4).
+    /// ibv_post_send(3): posts the whole list with one doorbell. The WQE of a list of one goes by MMIO if the
+    /// device supports this (ATC'16, section 4).
     fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError>;
     /// ibv_post_recv(3): posts the whole list with one doorbell.
     fn post_recv(&self, qp: QpHandle, list: &[RecvWr<'_>]) -> Result<(), PostError>;

@@ -10,8 +10,8 @@ use std::rc::Rc;
 /// A queue pair.
 #[derive(Clone)]
 pub struct Qp<P: Provider> {
-    /// The QP keeps the context itself because every post needs it. Programs have many QPs, so each further
-    /// pointer is one more cache miss.
+    /// The context is stored here because every post needs it. Programs have many QPs, so each further
+    /// pointer costs one more cache miss.
     context: Context<P>,
     handle: QpHandle,
     inner: Rc<QpInner<P>>,
@@ -45,8 +45,8 @@ pub struct ConnectAttr {
     pub max_rd_atomic: u8,
     /// Time-out code (see [`QpAttr::timeout`]); RC.
     pub timeout: u8,
-    /// Retries; RC. The default is 6, because Linux's Soft-RoCE retries 7 forever. A requester would never
-    /// learn that its peer is gone.
+    /// Retries; RC. The default is 6, because Linux's Soft-RoCE takes 7 as no limit. A requester would then
+    /// never learn that its peer is gone.
     pub retry_cnt: u8,
     /// RNR retries; RC.
     pub rnr_retry: u8,

@@ -36,7 +36,7 @@ pub enum SocketError {
 /// The sockets of a thread, implemented by providers. Programs use [`crate::TcpListener`] and
 /// [`crate::TcpStream`].
 ///
-/// All calls block like calls on a blocking socket. When a run is stopped they unwind, as `pause` and
+/// All calls block like calls on a blocking socket. When a run is stopped, the calls unwind, as `pause` and
 /// `lookup` do.
 pub trait Sockets {
     /// socket(2), bind(2) to a free port, listen(2). Returns the address that peers connect to.

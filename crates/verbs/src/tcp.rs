@@ -60,8 +60,8 @@ impl<P: Provider> TcpStream<P> {
         Ok(TcpStream(Owned { provider: provider.clone(), handle }))
     }
 
-    /// Sends `len` bytes of `mem` from `offset`. Returns once all bytes are in the socket's buffer, and `mem`
-    /// may be reused.
+    /// Sends `len` bytes of `mem` from `offset`. Returns once all bytes are in the socket's buffer. Then
+    /// `mem` may be reused.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -92,7 +92,7 @@ impl<P: Provider> TcpStream<P> {
         Ok(())
     }
 
-    /// Waits until there is something to receive or `deadline` comes. Returns whether there is.
+    /// Waits until there is something to receive or `deadline` comes. Returns whether there is something.
     ///
     /// # Errors
     /// If the connection is gone.

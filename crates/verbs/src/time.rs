@@ -1,7 +1,7 @@
 //! Points in time and time spans, in integer picoseconds.
 //!
 //! A provider in virtual time counts from the start of the run. A provider on real hardware counts from an
-//! arbitrary point, monotonically.
+//! arbitrary earlier point, monotonically.
 
 use serde::Serialize;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct Span(u64);
 
-/// A point in time: picoseconds since the provider's start.
+/// A point in time: picoseconds since the point from which the provider counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -56,7 +56,7 @@ impl Span {
 }
 
 impl Time {
-    /// The provider's start.
+    /// The point from which the provider counts.
     pub const START: Time = Time(0);
     /// A deadline that never comes.
     pub const NEVER: Time = Time(u64::MAX);

@@ -88,7 +88,8 @@ impl Opcode {
         }
     }
 
-    /// Whether iWARP offers it: RFC 5040, section 1.1, without the immediates and atomics of RFC 7306.
+    /// Whether iWARP offers this verb by RFC 5040, section 1.1. The immediates and atomics of RFC 7306 are
+    /// left out.
     pub const fn is_of_iwarp(self) -> bool {
         matches!(self, Opcode::Send | Opcode::Write | Opcode::Read)
     }
@@ -150,7 +151,7 @@ pub enum WcStatus {
     LocLenErr,
     /// Local QP operation error.
     LocQpOpErr,
-    /// Local protection error: an lkey, its bounds or its rights.
+    /// Local protection error: an lkey is invalid, or an access exceeds the region's bounds or rights.
     LocProtErr,
     /// Flushed: the QP was in, or entered, the error state.
     WrFlushErr,
@@ -162,7 +163,8 @@ pub enum WcStatus {
     LocAccessErr,
     /// The responder found the request invalid.
     RemInvReqErr,
-    /// The responder refused the access: an rkey, its bounds or its rights.
+    /// The responder refused the access: the rkey is invalid, or the access exceeds the region's bounds or
+    /// rights.
     RemAccessErr,
     /// The responder could not complete the operation.
     RemOpErr,

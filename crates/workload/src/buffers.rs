@@ -9,10 +9,10 @@ use doorbell_verbs::{GRH_BYTES, QpType};
 /// Bytes of a cache line. Buffers of different operations do not share one.
 const LINE: u64 = 64;
 
-/// Bytes of a thread's buffers before its operations share them, if no region is given.
+/// Most bytes of a thread's buffers if no region is given. If these are too few, operations share buffers.
 const BUFFER_BYTES: u64 = 1 << 20;
 
-/// Padding that puts the payload of a UD message, which follows the GRH, at the start of a line.
+/// Padding before the GRH of a UD message. The payload, which follows the GRH, then begins at a line.
 const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
 
 /// Most bytes that the regions of all threads take together.
@@ -44,12 +44,12 @@ impl Offset {
         }
     }
 
-    /// The offset of a buffer. Both ends of an operation compute an equal one.
+    /// The byte of a line at which a buffer begins. Both ends of an operation compute an equal value.
     fn of_buffer(self, number: u64) -> u64 {
         match self {
             Offset::At(byte) => byte,
             Offset::Drawn(seed) => {
-                // Neighbours must not have neighbouring bytes.
+                // Neighbouring buffers must not begin at neighbouring bytes.
                 let mixed = (seed ^ number.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 58
             }
@@ -68,15 +68,16 @@ pub struct Buffers {
     /// Number of buffers.
     pub count: u64,
     offset: Offset,
-    /// Padding before each payload, so that the data before the payload ends with a line.
+    /// Padding before each buffer of a UD RECV, so that the GRH ends with a line; otherwise 0.
     before: u64,
-    /// Bytes of the last buffer beyond its stride. Buffers that begin at any byte overlap.
+    /// Bytes by which the last buffer exceeds its stride. Buffers that begin at any byte have stride 1 and
+    /// overlap.
     beyond: u64,
 }
 
 impl Buffers {
-    /// Buffers for up to `operations` operations of `bytes`. If they take too much memory, operations share
-    /// them.
+    /// Buffers for `operations` operations of `bytes` each. If so many buffers took too much memory, there
+    /// are fewer, and operations share them.
     fn of(w: &Resolved, bytes: u64, before: u64, operations: u64) -> Buffers {
         let offset = Offset::of(w);
         let stride = (before + bytes.max(1) + offset.most()).next_multiple_of(LINE);
@@ -84,8 +85,7 @@ impl Buffers {
         Buffers { stride, count, offset, before, beyond: 0 }
     }
 
-    /// Fills the region with buffers, if one is given. `bytes` is the length of buffers that begin at any
-    /// byte.
+    /// Fills `region` with buffers, if it is given. `bytes` is the length of buffers that begin at any byte.
     fn within(self, w: &Resolved, region: Option<u64>, bytes: u64) -> Buffers {
         match region {
             None => self,
@@ -106,7 +106,7 @@ impl Buffers {
     /// Buffers of a thread that posts.
     pub fn local(w: &Resolved) -> Buffers {
         let bytes = match w.pieces {
-            // Each piece begins a line as a buffer does, and the last one ends the buffer.
+            // Each piece begins in a line of its own, as a buffer does. The buffer ends with its last piece.
             Some(Pieces::Apart) => {
                 let apart = apart(w);
                 u64::from(w.sges() - 1) * apart + (apart - Offset::of(w).most())
@@ -123,7 +123,7 @@ impl Buffers {
         Buffers::of(w, bytes, 0, operations).within(w, w.remote_region, bytes)
     }
 
-    /// Buffers of the RECVs of a QP that keeps `depth` of them posted.
+    /// Buffers of the RECVs of a QP that keeps `depth` RECVs posted.
     pub fn received(w: &Resolved, depth: u32) -> Buffers {
         let (before, bytes) = match w.transport {
             QpType::Ud => (GRH_PAD, u64::from(w.longest_send() + GRH_BYTES)),
@@ -161,7 +161,7 @@ impl Buffers {
     }
 }
 
-/// Bytes from one piece to the next, if each begins at a line.
+/// Bytes from one piece to the next, if each begins in a line of its own.
 fn apart(w: &Resolved) -> u64 {
     (u64::from(w.longest().div_ceil(w.sges())) + Offset::of(w).most()).next_multiple_of(LINE)
 }
@@ -215,7 +215,7 @@ impl Resolved {
         self.check_regions(given)
     }
 
-    /// With operations that begin at any byte, no other option may determine the first byte.
+    /// Checks that no other option determines the first byte of operations that begin at any byte.
     fn check_any_byte(&self, given: &Workload) -> Result<(), WorkloadError> {
         let elsewhere = [
             ("offset", given.offset.is_some()),

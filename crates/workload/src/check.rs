@@ -8,8 +8,8 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration};
 use doorbell_verbs::{QpType, Span};
 
-/// Most threads of a run. Each has a stack, which with its guard page is two mappings of memory. Linux gives
-/// a process 65530 mappings.
+/// Most threads of a run. A thread's stack and the stack's guard page are two memory mappings. Linux allows a
+/// process 65530 mappings.
 const MAX_THREADS: u64 = 30_000;
 /// Most QPs of a run.
 const MAX_QPS: u64 = 1 << 22;
@@ -86,7 +86,7 @@ impl Resolved {
 
     pub(crate) fn check_counts(&self) -> Result<(), WorkloadError> {
         let threads = u64::from(self.machines) * u64::from(self.threads);
-        // This bounds the sum below.
+        // This check keeps the sums of the next check small.
         check_qps(threads * u64::from(self.qps))?;
         check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
@@ -147,7 +147,7 @@ impl Resolved {
         at_most("ports", asked, self.threads, "each thread uses one, and threads is")
     }
 
-    /// Checks that some verb uses outstanding READs, and that the NICs allow so many.
+    /// Checks that `max_rd_atomic` applies to some verb, and that the NICs allow its value.
     pub(crate) fn check_reads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let Some(asked) = self.max_rd_atomic else { return Ok(()) };
         if !self.operations().iter().any(|operation| operation.opcode.returns_data()) {
@@ -209,7 +209,7 @@ impl Resolved {
         pairs * u64::from(self.threads) * u64::from(self.qps)
     }
 
-    /// Bytes of payload of all threads, with one buffer each.
+    /// Bytes of payload of all threads, if each thread has one buffer.
     fn payload_bytes(&self) -> u64 {
         let threads = u64::from(self.machines) * u64::from(self.threads);
         threads * u64::from(self.longest())
@@ -246,7 +246,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Checks that payload that is received inline fits a CQE.
+    /// Checks that the payload fits into a CQE, if it is received inline.
     fn check_inline_recv(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let size = self.longest_send();
         let places = |p: &&&Profile| !p.device.nic.receives_inline(size, self.transport == QpType::Ud);

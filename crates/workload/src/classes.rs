@@ -1,4 +1,5 @@
-//! Classes of threads: threads of each machine that do one thing, beside threads that do another.
+//! Classes of threads. On each machine, the threads of one class post one workload, and the threads of
+//! another class another workload.
 //!
 //! A class is a workload of its own with fewer threads. It inherits the workload's options that it does not
 //! give. Thread t of every machine belongs to one class, so both ends of a queue pair agree. A class cannot
@@ -14,8 +15,8 @@ use crate::{Pattern, Profiles};
 use doorbell_schema::{Given, Value};
 
 impl Workload {
-    /// Checks that no class of the file has its own value of an option that a flag or a sweep sets over the
-    /// file. The option would have no effect on this class.
+    /// Checks that no class of `file` has its own value of the option `key`. A flag or a sweep sets this
+    /// option over the file, and would have no effect on such a class.
     ///
     /// # Errors
     /// One sentence, if a class has its own value.
@@ -60,7 +61,8 @@ impl Workload {
         }
     }
 
-    /// A class as a workload of its own. Ports are checked for all threads together, so the class has none.
+    /// A class as a workload of its own. Ports are checked for all threads together, so the result does not
+    /// limit ports.
     fn of_class(&self, class: &ThreadClass) -> Result<Workload, WorkloadError> {
         let mut base = Workload { class: None, ports: None, ..self.clone() };
         let says = class.says.clone();
@@ -77,8 +79,8 @@ impl Workload {
         }
     }
 
-    /// The pattern if neither a class nor the workload gives it: the usual one of all such classes together,
-    /// as of a mix.
+    /// The pattern of the classes for which neither the class nor the workload gives a pattern. It is the
+    /// usual pattern of a mix of all their operations.
     fn usual_pattern(all: &[Workload]) -> Result<Pattern, WorkloadError> {
         let mut carry = true;
         for own in all.iter().filter(|own| own.pattern.is_none()) {

@@ -31,7 +31,7 @@ pub(crate) fn at_most(name: &str, value: u32, most: u32, why: &str) -> Result<()
     if value > most { invalid(format!("{name} is {value}, but {why} {most}")) } else { Ok(()) }
 }
 
-/// Refuses more things than `whose` has.
+/// Refuses a number of things above `most`, the number that `whose` has.
 pub(crate) fn at_most_of(
     name: &str,
     value: u32,

@@ -59,7 +59,7 @@ fn schema_of(json: &str) -> Option<serde_json::Value> {
 }
 
 /// Reads JSON: fields, or Doorbell's output with a `workload` (statistics of `doorbell run`, results). From
-/// output it takes the workload and the version, see [`Given::from_toml`]. `file` is for messages.
+/// output, only the workload and the version are read, see [`Given::from_toml`]. `file` is for messages.
 pub(crate) fn given_of_json(file: &str, text: &str, fields: &[&'static Field]) -> Result<Given, FileError> {
     let malformed = |error: serde_json::Error| SchemaError::of_json(file, &error);
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed(error).not("JSON"))?;
@@ -108,7 +108,7 @@ pub(crate) fn given_of_file(path: &Path, fields: &[&'static Field]) -> Result<Gi
     if says_something { Ok(given) } else { Err(no_workload("it sets no field")) }
 }
 
-/// The kind of JSON that is not an object; `None` for an object, or text that is not JSON.
+/// Describes JSON that is not an object; `None` for an object, and for text that is not JSON.
 fn no_object(text: &str) -> Option<&'static str> {
     match serde_json::from_str(text).ok()? {
         serde_json::Value::Object(_) => None,
@@ -119,8 +119,8 @@ fn no_object(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Reads Doorbell's output: the values of its `workload`. The outer `Option` is empty if there is no such
-/// key, the inner one if it is null.
+/// Reads Doorbell's output: the values of its `workload`. The outer `Option` is `None` if the output has no
+/// such key. The inner one is `None` if the value is null.
 struct WrittenWith<'f>(&'f [&'static Field]);
 
 impl<'de> DeserializeSeed<'de> for WrittenWith<'_> {

@@ -4,7 +4,7 @@ use doorbell_verbs::{Opcode, QpType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The names of a table of names.
+/// The names in a table of names and values.
 const fn names<T: Copy, const N: usize>(table: [(&'static str, T); N]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut i = 0;
@@ -64,12 +64,12 @@ impl Verb {
         self.opcode(false).is_atomic()
     }
 
-    /// Whether its messages consume RECVs.
+    /// Whether messages of the verb consume RECVs.
     pub fn consumes_recv(self) -> bool {
         self.opcode(false).consumes_recv()
     }
 
-    /// Whether its requests carry payload.
+    /// Whether requests of the verb carry payload.
     pub fn carries_payload(self) -> bool {
         matches!(self, Verb::Send | Verb::Write)
     }
@@ -79,12 +79,12 @@ impl Verb {
         self.carries_payload() && size > 0
     }
 
-    /// Whether it accesses buffers of the peer by their addresses.
+    /// Whether the verb accesses buffers of the peer by their addresses.
     pub fn reaches_buffers(self) -> bool {
         matches!(self, Verb::Write | Verb::Read)
     }
 
-    /// The only possible size of its messages, if there is one.
+    /// The size of the verb's messages, if only one size is possible.
     pub(crate) fn only_size(self, header_only: bool) -> Option<u32> {
         match self {
             Verb::Send if header_only => Some(0),
@@ -154,7 +154,7 @@ impl Pieces {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// Its buffers, one after the other, and again from the first.
+    /// The buffers of the region, one after the other, and again from the first.
     Sequential,
     /// A random buffer for each operation.
     Random,
@@ -163,7 +163,7 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// All of them with their names.
+    /// All kinds of addresses with their names.
     pub const ALL: [(&str, Addresses); 3] = [
         ("sequential", Addresses::Sequential),
         ("random", Addresses::Random),

@@ -3,10 +3,11 @@
 use crate::Verb;
 use doorbell_schema::{Field, Given, Value};
 
-/// The values of a file with their meaning of today, for these fields of a workload.
+/// Translates the values of a file to their meaning of today. `fields` are the fields of a workload.
 ///
-/// In schema 1, a window belonged to each QP unless every operation was signalled. It was silently raised to
-/// two signalled operations, or to a batch plus the operations that no completion had covered.
+/// In schema 1, a window belonged to each QP unless every operation was signalled. The window was silently
+/// raised so that it held two signalled operations, and a batch plus the operations that no completion had
+/// covered.
 pub(crate) fn as_meant(given: Given, fields: &[Field]) -> Given {
     let mut given = given;
     let older = given.take_version().is_some();

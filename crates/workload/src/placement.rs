@@ -12,8 +12,8 @@ impl Resolved {
         socket.unwrap_or(0) * profile.host.cores + thread
     }
 
-    /// A core at the socket that holds the memory of a machine's threads. `None` if it is each thread's own
-    /// socket.
+    /// A core at the socket that holds the memory of a machine's threads. `None` if each thread's memory is
+    /// at the thread's own socket.
     pub fn memory_near(&self, profile: &Profile, machine: u32) -> Option<u32> {
         let requests = topology::requests(self, machine);
         let socket = if requests { self.memory_socket } else { self.peer_memory_socket };

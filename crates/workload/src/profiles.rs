@@ -79,13 +79,14 @@ impl Profiles {
 }
 
 impl Workload {
-    /// Name or path of its host, if it is not the profile's own; with groups, of the first group's.
+    /// Name or path of the workload's host, if it is not the profile's own. With groups, the host of the
+    /// first group.
     fn host_name(&self) -> Option<&str> {
         let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
         self.host.as_deref().or_else(of_group)
     }
 
-    /// The profiles of its machines.
+    /// Loads the profiles of the workload's machines.
     pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
         self.check_groups()?;
         let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
@@ -97,7 +98,7 @@ impl Workload {
     }
 }
 
-/// A profile with these parameters set, in the host of this name if one is given.
+/// The profile of this name, in `host` if that is given, and with the parameters in `set`.
 fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
     let profile = Profile::named_or_file(profile)?;
     let profile = match host {

@@ -6,7 +6,7 @@ use doorbell_verbs::QpType;
 /// RECVs that a responder reposts with one doorbell.
 pub const RECV_BATCH: u32 = 16;
 
-/// Bounds of the RECVs posted on a UD QP, because nothing holds back its senders.
+/// Least and most RECVs that are posted on a UD QP. Senders of UD never wait for RECVs.
 const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
 
 /// Limits of a device.
@@ -23,14 +23,14 @@ pub struct QueueLimits {
 pub struct Queues {
     /// QPs that the thread creates.
     pub qps: u32,
-    /// RECVs to keep posted on each QP, or 0 if it receives no messages. It is twice the number that its
-    /// senders can have outstanding, or the device's limit.
+    /// RECVs to keep posted on each QP, or 0 if the QP receives no messages. They are at least twice the
+    /// messages that the QP's senders can have outstanding, unless `UD_RECVS` or the device allows fewer.
     pub recv_depth: u32,
     /// CQs that the thread creates for its own operations: one, or one for each QP.
     pub send_cqs: u32,
     /// Completions of sends that can wait in each such CQ, or 0 if the thread posts nothing.
     pub send_cqe: u64,
-    /// Completions of RECVs that can wait in their CQ.
+    /// Completions of RECVs that can wait in the CQ of RECVs.
     pub recv_cqe: u64,
 }
 
@@ -66,12 +66,12 @@ fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 
     wanted.next_multiple_of(RECV_BATCH.into()).min(most.into()) as u32
 }
 
-/// Entries of a CQ that so many QPs share.
+/// Most completions of sends that can wait in a CQ that `qps` QPs share.
 fn send_cqe(w: &Resolved, qps: u32) -> u64 {
     let (qps, s) = (u64::from(qps), w.signal_every);
     match w.window() {
         Window::PerQp(operations) => qps * u64::from(operations.div_ceil(s)),
-        // Each QP may have just restarted its count.
+        // Each QP counts to its next signalled operation by itself, so each may add one completion.
         Window::PerThread(operations) => u64::from(operations).min(u64::from(operations / s) + qps),
     }
 }

@@ -116,10 +116,11 @@ impl Workload {
         Ok(resolved)
     }
 
-    /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. A workload of one
-    /// verb gets its request, and is refused later if the request is impossible.
+    /// The largest payload in bytes that is copied into WQEs, or `None` if no payload is. If a workload of
+    /// one verb requests inline payload, `limit` does not apply here: a payload that is too long is refused
+    /// later.
     fn inlines(&self, items: &[(Verb, u32, u32)], limit: u32) -> Option<u32> {
-        // Options about the payload's memory imply a payload in memory.
+        // Options about the payload's memory imply that the payload is in memory.
         let of_memory = self.sges.is_some_and(|sges| sges > 1) || self.local_region.is_some();
         let up_to = match (&self.mix, self.inline) {
             (None, Some(true)) => u32::MAX,
@@ -132,7 +133,7 @@ impl Workload {
     fn check_combinations(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let operations = r.operations();
         let any = |is: fn(Verb) -> bool| operations.iter().any(|operation| is(operation.verb));
-        // If no operation has what an option describes, the message names the verbs.
+        // If an option applies to no operation, the message names these verbs.
         let verbs = r.verb_names();
         for Operation { verb, opcode, .. } in operations {
             let transport = r.transport;
@@ -259,7 +260,7 @@ fn mix_of(items: &[(Verb, u32, u32)]) -> Mix {
     Mix::of(items.iter().map(item).collect())
 }
 
-/// The most QPs that a thread posts to. All to all, connected QPs that lead to their own machine are not
+/// The most QPs on which a thread posts. All to all, connected QPs that lead to their own machine are not
 /// used.
 fn most_lanes(transport: QpType, pattern: Pattern, machines: u32, qps: u32) -> u32 {
     match (transport, pattern) {
@@ -268,8 +269,8 @@ fn most_lanes(transport: QpType, pattern: Pattern, machines: u32, qps: u32) -> u
     }
 }
 
-/// The usual window if not every operation is signalled. It holds two signalled operations, and a whole batch
-/// plus the operations that no completion has covered yet.
+/// The least window that is used if none is given. It holds two signalled operations, and a whole batch plus
+/// the operations that no completion has covered yet. It is 1 if every operation is signalled.
 fn needed_window(signal_every: u32, batch: u32) -> u32 {
     match signal_every {
         0 | 1 => 1,
@@ -287,13 +288,13 @@ struct Room {
 }
 
 impl Room {
-    /// The limits for threads that create so many QPs.
+    /// The limits for threads that create `qps` QPs.
     fn of(taking: &Taking<'_>, qps: u32) -> Room {
         let cq = least(&taking.posters, cq).1;
         Room { queue: least(&taking.posters, queue).1, cq, cq_share: cq / qps.max(1) }
     }
 
-    /// Every 16th operation of a QP is signalled, or more often if its queue and CQ require it.
+    /// The usual `signal_every`: 16, or less if the queue or the CQ requires it.
     fn usual_signal(&self, batch: u32) -> u32 {
         match self.cq_share {
             0 | 1 => 1,
@@ -301,8 +302,8 @@ impl Room {
         }
     }
 
-    /// A window of each thread if every operation is signalled, otherwise of each QP, because a completion
-    /// covers one QP.
+    /// The usual window. If every operation is signalled, it belongs to a thread. Otherwise it belongs to a
+    /// QP, because a completion covers only operations of one QP.
     fn usual_window(&self, signal_every: u32, batch: u32) -> Window {
         let (usual, completions) = match signal_every {
             1 => (16, self.cq),
@@ -322,7 +323,7 @@ fn usual_transport(verbs: impl Iterator<Item = Verb>) -> QpType {
     if all.len() == 1 { all[0] } else { QpType::Rc }
 }
 
-/// One QP per peer. One UD QP reaches all peers.
+/// The usual number of QPs of a thread: one per peer. One UD QP reaches all peers.
 fn usual_qps(transport: QpType, pattern: Pattern, machines: u32) -> u32 {
     match (transport, pattern) {
         (QpType::Ud, _) | (_, Pattern::Inbound) => 1,

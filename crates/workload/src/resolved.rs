@@ -9,9 +9,9 @@ use std::ops::Range;
 
 /// A workload with everything filled in and checked against the profiles of its machines.
 ///
-/// It is written as the [`crate::Workload`] that describes all its values. If its threads are in classes,
-/// each class is a workload of its own, see [`Resolved::classes`]. The fields of the whole workload then have
-/// the first class's values.
+/// It is serialized as the [`crate::Workload`] that gives all its values. If the threads are in classes, each
+/// class is a workload of its own, see [`Resolved::classes`]. The options of the whole workload are then
+/// absent or have the first class's values.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Workload")]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ pub struct Resolved {
     pub set: Option<Settings>,
     /// Groups of like machines in the order of their numbers, if machines differ.
     pub machine: Option<Vec<MachineGroup>>,
-    /// The operations of its threads, and when they post them.
+    /// The operations of the threads, and when the threads post them.
     pub work: ThreadWork,
     /// Transport.
     pub transport: QpType,
@@ -130,7 +130,7 @@ pub(crate) struct NamedWork {
 pub enum Posts {
     /// Operations that are all alike.
     One(Operation),
-    /// Operations that are drawn from several kinds; at least one.
+    /// Operations that are drawn from a mix. The mix has at least one kind.
     Mix {
         /// The kinds of operations to draw from.
         operations: Vec<Operation>,
@@ -150,9 +150,9 @@ pub struct Operation {
     pub weight: u32,
     /// Opcode of the work requests.
     pub opcode: Opcode,
-    /// Whether its payload is copied into the WQE.
+    /// Whether the payload is copied into the WQE.
     pub inline: bool,
-    /// SGEs of its work requests.
+    /// SGEs of each work request.
     pub sges: u32,
 }
 
@@ -161,7 +161,7 @@ pub struct Operation {
 pub enum LoadLoop {
     /// An operation, or a window, is posted after an earlier one has ended.
     Closed {
-        /// Time in between, if it is not zero.
+        /// Time between the end of the earlier one and the post, if it is not zero.
         think: Option<Duration>,
     },
     /// Operations are due at a rate regardless of earlier ones.
@@ -196,7 +196,7 @@ pub enum BufferOffset {
 pub struct ResolvedClass<'w> {
     /// Name of the class.
     pub name: String,
-    /// Its threads, by their numbers on each machine.
+    /// The numbers of the class's threads on each machine.
     pub threads: Range<u32>,
     /// The workload of these threads alone.
     pub workload: &'w Resolved,
@@ -231,7 +231,7 @@ impl Posts {
         }
     }
 
-    /// The mix that its operations are drawn from, if there are several kinds.
+    /// The mix from which the operations are drawn; `None` if all operations are alike.
     pub fn mix(&self) -> Option<Mix> {
         let item = |o: &Operation| Item { verb: o.verb, size: Some(o.size), weight: o.weight };
         match self {
@@ -317,7 +317,7 @@ impl Resolved {
         all
     }
 
-    /// Whether its threads are in classes. Each class has its own results.
+    /// Whether the threads are in classes. Each class has its own results.
     pub fn has_classes(&self) -> bool {
         matches!(self.work, ThreadWork::Classes(_))
     }
@@ -325,7 +325,7 @@ impl Resolved {
     /// The operations that may be outstanding.
     ///
     /// # Panics
-    /// If its threads are in classes, because each class has its own window.
+    /// If the threads are in classes, because each class has its own window.
     pub fn window(&self) -> Window {
         self.uniform().expect("each class of threads has a window of its own").window
     }
@@ -347,12 +347,12 @@ impl Resolved {
         }
     }
 
-    /// Whether its operations are drawn from a mix.
+    /// Whether the operations are drawn from a mix.
     pub fn is_mix(&self) -> bool {
         self.uniform().is_some_and(|work| matches!(work.posts, Posts::Mix { .. }))
     }
 
-    /// The mix that is posted, if it is one.
+    /// The mix from which the operations are drawn, if there is one.
     pub fn mix(&self) -> Option<Mix> {
         self.uniform()?.posts.mix()
     }
@@ -381,7 +381,7 @@ impl Resolved {
         }
     }
 
-    /// Time from the end of an operation, or a window, until the next begins, if it is not zero.
+    /// Time from the end of an operation, or of a window, until the next one begins. `None` if it is zero.
     pub fn think(&self) -> Option<Duration> {
         match self.uniform()?.pace {
             LoadLoop::Closed { think } => think,
@@ -418,17 +418,17 @@ impl Resolved {
         inline.map(|operation| operation.size).max().unwrap_or(0)
     }
 
-    /// Whether some of its messages consume RECVs.
+    /// Whether some messages of the workload consume RECVs.
     pub fn consumes_recvs(&self) -> bool {
         self.operations().iter().any(|operation| operation.verb.consumes_recv())
     }
 
-    /// Whether some of its operations access buffers of the peer by their addresses.
+    /// Whether some operations access buffers of the peer by their addresses.
     pub fn reaches_buffers(&self) -> bool {
         self.operations().iter().any(|operation| operation.verb.reaches_buffers())
     }
 
-    /// This workload with another number of outstanding READs in each class that limits it.
+    /// This workload with `max_rd_atomic` changed by `change`, also in each class that sets it.
     pub fn with_reads_under_way(&self, change: impl Fn(u32) -> u32) -> Resolved {
         let mut more = self.clone();
         more.max_rd_atomic = more.max_rd_atomic.map(&change);
@@ -448,7 +448,7 @@ impl Resolved {
         ranges(self.machine.as_deref(), self.machines)
     }
 
-    /// The profile's name of a group, with its host if that is not the profile's own.
+    /// The name of a group's profile, with the group's host if that is not the profile's own.
     fn profile_of_group(&self, group: usize) -> String {
         let named = self.machine.as_ref().and_then(|groups| groups.get(group));
         let (profile, host) =
@@ -456,7 +456,7 @@ impl Resolved {
         host.as_ref().map_or_else(|| profile.clone(), |host| format!("{profile} on {host}"))
     }
 
-    /// Whether the machines are in several groups, which then have names.
+    /// Whether the machines are in several groups. Only then do groups have names.
     pub fn has_groups(&self) -> bool {
         self.machine.as_ref().is_some_and(|groups| groups.len() > 1)
     }
@@ -483,13 +483,14 @@ impl Resolved {
         }
     }
 
-    /// Machine 0, and the rest of each group: machines that are alike and have one role.
+    /// Sets of machines that are alike and have one role: machine 0, and the rest of each group. Each set
+    /// comes with the index of its group.
     pub fn parts(&self) -> Vec<(usize, Range<u32>)> {
         let rest = self.groups().into_iter().map(|group| group.start.max(1)..group.end).enumerate();
         std::iter::once((0, 0..1)).chain(rest.filter(|(_, machines)| !machines.is_empty())).collect()
     }
 
-    /// Page size of its memory.
+    /// Page size of the workload's memory.
     pub fn page_size(&self) -> PageSize {
         if self.huge_pages { PageSize::Huge } else { PageSize::Small }
     }

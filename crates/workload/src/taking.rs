@@ -23,7 +23,8 @@ impl<'a> Taking<'a> {
             return invalid(format!("{} profiles do not fit {} groups of machines", all.len(), groups.len()));
         }
         let those = |take: fn(Pattern, u32) -> bool| {
-            // In a group, only machine 0 can have another role than the last machine.
+            // In a group, only machine 0 can have another role than the last machine. So these two machines
+            // show all roles.
             let any = |group: &Range<u32>| take(pattern, group.start) || take(pattern, group.end.max(1) - 1);
             let taking: Vec<&Profile> =
                 all.iter().zip(groups).filter(|(_, group)| any(group)).map(|(profile, _)| *profile).collect();

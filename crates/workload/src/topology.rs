@@ -1,9 +1,9 @@
 //! Connections of the queue pairs.
 //!
 //! A thread only ever talks to the same-numbered thread of other machines. Its ports follow from its number,
-//! so peers are always on the same port. Nothing is lost if ports do not reach each other (Connect-IB in
-//! ATC'16, Table 2). If machines differ, threads use only the ports that all machines have, because any other
-//! port reaches only some of them.
+//! so peers are always on the same port. So it does not matter that different ports may not reach each other
+//! (Connect-IB in ATC'16, Table 2). If machines differ, threads use only the ports that all machines have,
+//! because any other port reaches only some of them.
 
 use crate::{Pattern, Resolved};
 use doorbell_verbs::QpType;
@@ -86,8 +86,8 @@ pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
 pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     let others = w.machines - 1;
     match w.pattern {
-        // QP k leads to machine k mod M. In each round of M QPs, the QP that leads to this machine is the one
-        // with this machine's number.
+        // QP k leads to machine k mod M. The peer's QP that leads back is in the round of M QPs with QP k's
+        // round number. In this round, it has this machine's number.
         Pattern::AllToAll => Peer { machine: k % w.machines, qp: k - k % w.machines + machine },
         Pattern::Outbound if machine == 0 => Peer { machine: 1 + (k + thread) % others, qp: k / others },
         Pattern::Outbound => Peer { machine: 0, qp: k * others + rank(w, machine, thread) },
@@ -96,8 +96,8 @@ pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     }
 }
 
-/// The QPs that thread `thread` of `machine` posts to. In all-to-all, QPs that lead to their own machine
-/// exist but are never used.
+/// The QPs on which thread `thread` of `machine` posts. All to all, QPs that lead to their own machine exist
+/// but are never used.
 pub fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
     let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;
     if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }

@@ -191,7 +191,7 @@ pub struct ThreadClass {
     pub name: Option<String>,
     /// Threads of each machine.
     pub threads: u32,
-    /// Options of the class that differ from the workload's, of [`ThreadClass::FIELDS`].
+    /// Options from [`ThreadClass::FIELDS`] that the class gives itself. It inherits the other options.
     pub says: Workload,
 }
 
@@ -294,7 +294,7 @@ impl Workload {
     /// `file` is for messages.
     ///
     /// # Errors
-    /// If it is not JSON, has no workload, has an unknown key, or has a value that is not valid for its
+    /// If the text is not JSON, has no workload, has an unknown key, or has a value that is not valid for its
     /// field.
     pub fn from_json(file: &str, text: &str) -> Result<Workload, WorkloadError> {
         Workload::of(&given_of_json(file, text, &Workload::fields())?)
@@ -308,11 +308,11 @@ impl Workload {
         Workload::of(&Workload::given_of_file(path, &Workload::fields())?)
     }
 
-    /// The values that a TOML or JSON file gives of a workload's fields and others, with their meaning of
-    /// today. The path of a profile is relative to the file's folder.
+    /// The values that a TOML or JSON file gives to `fields`, with their meaning of today. The path of a
+    /// profile is relative to the file's folder.
     ///
     /// # Errors
-    /// If it cannot be read, and in the cases of [`Workload::from_json`].
+    /// If the file cannot be read, and in the cases of [`Workload::from_json`].
     pub fn given_of_file(file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let mut given = as_meant(given_of_file(file, fields)?, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
@@ -325,8 +325,8 @@ impl Workload {
         Ok(given)
     }
 
-    /// The values of `flags`, and of `file` for fields without flags. A window of a thread replaces one of a
-    /// QP, a mix replaces a verb, and vice versa.
+    /// The values of `flags`, and the values of `file` for fields that `flags` does not give. `window` in
+    /// `flags` also replaces `window_per_qp` in `file`, and `mix` replaces `verb`, and vice versa.
     ///
     /// # Errors
     /// See [`Workload::check_over_classes`].
@@ -353,7 +353,8 @@ impl Workload {
         rest
     }
 
-    /// The values, with these parameters of the profile of one group of machines, counted from 0.
+    /// The values, with the parameters `set` for the profile of one group of machines. Groups are counted
+    /// from 0.
     ///
     /// # Errors
     /// If there is no such group.
@@ -420,7 +421,7 @@ impl Workload {
         }
     }
 
-    /// Name or path of its profile; with groups, of the first group's.
+    /// Name or path of the workload's profile. With groups, the profile of the first group.
     pub fn profile_name(&self) -> &str {
         let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
         self.profile.as_deref().or_else(of_group).unwrap_or("cib")
@@ -858,7 +859,7 @@ pub(crate) mod tests {
         for (toml, part) in [
             ("threads = 5", "threads is 5, but a machine of profile cx has 4 cores"),
             ("verb = \"send\"\nsize = 2049", "at most 2048 bytes (the MTU of cx)"),
-            // A responder inlines nothing, and a poster receives nothing.
+            // Responders do not inline payload, and posters do not receive payload.
             ("pattern = \"inbound\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
             ("pattern = \"all-to-all\"\nsize = 401\ninline = true", "cx inlines at most 400 bytes"),
             ("transport = \"rc\"\ninline_recv = true", "cx does not receive 32 bytes inline on RC"),

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 
 impl Resolved {
-    /// The workload that describes all values of this one.
+    /// The [`Workload`] that gives all values of this resolved workload.
     pub(crate) fn written(&self) -> Workload {
         let (only, open) = (self.only_operation(), self.open_loop());
         let window = self.uniform().map(|work| work.window);
@@ -68,7 +68,7 @@ impl Resolved {
         }
     }
 
-    /// Its classes as tables, if its threads are in classes.
+    /// The classes as tables, if the threads are in classes.
     fn tables(&self) -> Option<Vec<ThreadClass>> {
         let ThreadWork::Classes(work) = &self.work else { return None };
         let table = |class: &NamedWork| ThreadClass {

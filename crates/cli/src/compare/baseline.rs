@@ -1,4 +1,4 @@
-//! Comparison of results with earlier ones, for continuous integration.
+//! Compares results with earlier results, for continuous integration.
 
 use crate::args::CompareArgs;
 use crate::exit::{self, Exit};
@@ -42,7 +42,8 @@ fn shown(changes: &Changes) -> String {
     format!("{}%", Digits(changes.tolerance * 100.0, 1))
 }
 
-/// Names of the numbers; for points of a sweep, the names of the points.
+/// Names of the compared results, each once: a number's point, if the number belongs to a point of a sweep,
+/// else the number itself.
 fn places(numbers: &[String]) -> Vec<&str> {
     let mut places: Vec<&str> = Vec::new();
     for number in numbers {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Version of the JSON. Later versions only add fields.
 pub(super) const SCHEMA: u32 = 1;
-/// The field that takes all of its values in turn, unless one is given.
+/// If this field is not given, the system runs once with each of its values.
 pub(super) const IN_TURN: &str = "stack";
 /// Results of live runs, as JSON output.
 #[derive(Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Text about the basis and the bottleneck of a result.
+//! The part of the text report about the basis and the bottleneck of a result.
 
 use crate::explained;
 use crate::extrapolation::Told;

@@ -10,7 +10,8 @@ use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use std::fmt::Write;
 
-/// Requested parameters that the profile decided, with the decision.
+/// Parameters for which the profile chose a value other than the requested one. The text states the chosen
+/// value and the request.
 fn decided(asked: &SystemWorkload, run: &SystemWorkload) -> Vec<(&'static str, String)> {
     let differ = |(name, value): (&'static str, Option<Value>)| {
         let (asked, run) = (asked.value(name)?, value?);
@@ -92,7 +93,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     text
 }
 
-/// Note on costs that no rerun changes, for hosts with cache sizes.
+/// Note for hosts with cache sizes about costs that no rerun changes.
 const MEMORY_APART: &str =
     "None of these resources covers the time of memory and of write-backs that the NIC forces:
 dram_ns, dram_mb_per_s and forced_write_back_ns of [hierarchy].
@@ -103,9 +104,9 @@ const BESIDE: &str = "tenant-pass";
 /// The phase that every request has.
 const SERVED: &str = "prepare";
 
-/// Table of an operation's time: each phase once, averaged over the measured requests. The rest is network
-/// and stacks. If no whole request was measured, or the requests differ from the measured operations, the
-/// split is unknown.
+/// Table of an operation's time. Each phase has a row with its mean over the measured requests. The remaining
+/// time is network and stacks. The split is unknown if no whole request was measured, or if the phases take
+/// longer than the mean latency `mean`.
 fn phases(o: &Outcome, mean: f64) -> String {
     let row = |name: &str, ns: f64, share: Option<f64>| {
         let share = share.map_or(String::new(), |share| format!("{}%", Digits(share * 100.0, 1)));

@@ -33,7 +33,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     if let Some(time) = &of.operation_time {
         text += &explained::time(time);
     }
-    // Advice is only for an explained run.
+    // Only an explained run has advice.
     match o.lift.is_empty() {
         true => {}
         false if w.has_classes() => text += explained::NO_ADVICE_OF_CLASSES,
@@ -75,8 +75,8 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Table of resources, one line per kind with the busiest and the mean. Names end in a number if a machine
-/// has several of that kind.
+/// Table of resources. Each kind of resource has one line, with the busiest resource and the mean. If a
+/// machine has several resources of a kind, their names end in a number.
 fn resources(o: &Outcome) -> String {
     let mut kinds: BTreeMap<String, Vec<&doorbell_lab::Utilization>> = BTreeMap::new();
     for r in &o.resources {
@@ -103,7 +103,8 @@ fn resources(o: &Outcome) -> String {
     table::columns(&header, kinds.into_iter().filter_map(row).collect())
 }
 
-/// Machine 0, and all other machines under the name `others`. If machines differ, the machines of each group.
+/// Machine 0, and all other machines under the name `others`. If machines differ, the groups of machines
+/// instead.
 fn parts(w: &Resolved, others: &str) -> Vec<(String, Range<u32>)> {
     if !w.has_groups() {
         return vec![("machine 0".into(), 0..1), (others.to_owned(), 1..w.machines)];
@@ -145,9 +146,10 @@ fn caches(o: &Outcome) -> String {
     table::columns(&header, rows)
 }
 
-/// Millions of operations per second that involve these machines, which all have one role. With all-to-all,
-/// these are the operations that the machines count; they answer about as many. `None` if the counts do not
-/// tell, such as the share of a group in the counts of machine 0.
+/// Millions of operations per second in which these machines take part. All of them have one role. With
+/// all-to-all, only the operations that the machines count are included, and the machines answer about as
+/// many. `None` if the number is unknown, for example if machine 0 counts the operations and the machines are
+/// one of several groups.
 fn operations(o: &Outcome, machines: &Range<u32>) -> Option<f64> {
     let w = &o.verbs().workload;
     let counted = || o.verbs().mops_per_machine.get(machines.start as usize..machines.end as usize);

@@ -1,4 +1,4 @@
-//! A sweep as comma-separated values (RFC 4180, but lines end in a line feed).
+//! A sweep as comma-separated values. The format is RFC 4180, but lines end in a line feed.
 
 use doorbell_lab::sweep::{Point, Sweep};
 
@@ -15,7 +15,7 @@ pub(super) fn of(sweep: &Sweep) -> String {
     text
 }
 
-/// Cells of a point; unknown values are empty.
+/// Cells of a point. The cell of an unknown value is empty.
 fn cells(point: &Point) -> [String; 10] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
@@ -39,7 +39,7 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     cells.join(",") + "\n"
 }
 
-/// A cell, in quotes if it contains a delimiter.
+/// Puts a cell in quotes if it contains a delimiter.
 fn quoted(cell: String) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -1,4 +1,5 @@
-//! A sweep as curves along an option with ordered values, one curve for each value of the other option.
+//! A sweep as curves. The x axis is an option with ordered values. Each value of the other option has a
+//! curve.
 
 use crate::exit::Exit;
 use crate::plot::Figure;
@@ -14,7 +15,7 @@ pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
     over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }
 
-/// Position of a value on the axis: numbers as they are, times in microseconds.
+/// Position of a value on the axis. A number is its own position. The position of a time is its microseconds.
 fn position(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -23,7 +24,7 @@ fn position(value: &Value) -> Option<f64> {
     }
 }
 
-/// The drawn number of a point; NaN if unknown.
+/// The number that is drawn for a point. NaN if the number is unknown.
 type Measure = fn(&Point) -> f64;
 
 const MEASURES: [(&str, Measure); 2] = [
@@ -48,7 +49,7 @@ fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure):
     }
 }
 
-/// The SVG: a panel for the rate, and one for p99.
+/// The SVG. It has a panel for the rate, and a panel for p99.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);

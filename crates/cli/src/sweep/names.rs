@@ -2,7 +2,6 @@
 
 use doorbell_lab::sweep::{Point, Sweep};
 
-/// Name of a point.
 pub(super) fn name(sweep: &Sweep, point: &Point) -> String {
     name_of(sweep, |option| point.value(option))
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Characters of the longest bar.
 const WIDTH: f64 = 50.0;
 
-/// Blocks of zero to seven eighths of a character.
+/// Blocks that are zero to seven eighths of a character wide.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// A bar with this share of the longest bar's length.
@@ -32,7 +32,7 @@ fn bars(sweep: &Sweep, title: &str, measure: impl Fn(&Point) -> Option<f64>) -> 
     text
 }
 
-/// Bars of the rate, and of p99.
+/// Bars of the rate, then bars of p99.
 pub(super) fn plot(sweep: &Sweep) -> String {
     let p99 = |point: &Point| point.found.latency_ns.p99.map(|ns| ns as f64 / 1e3);
     bars(sweep, "Mops", |point| Some(point.found.mops)) + "\n" + &bars(sweep, "p99, us", p99)

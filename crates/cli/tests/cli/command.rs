@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The command without results of earlier runs: the cache directory neither exists nor can be created.
+/// Runs the command without results of earlier runs. The cache directory does not exist and cannot be
+/// created.
 fn doorbell(args: &[&str]) -> Output {
     doorbell_with_cache("/dev/null/none", args)
 }
@@ -275,7 +276,7 @@ fn a_system_is_a_workload_like_others() {
 const COMMANDS: [&str; 9] =
     ["simulate", "limits", "profiles", "reproduce", "run", "live", "cache", "man", "completions"];
 
-/// The options of a command with dashes, as listed in its help.
+/// The options that the help of a command lists, with dashes.
 fn options(command: &str) -> Vec<String> {
     let output = words(&format!("{command} --help"));
     let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
@@ -357,7 +358,7 @@ fn flags_override_the_file() {
     }
 }
 
-/// A server with a Connect-IB, and two clients with a ConnectX-3 each.
+/// A server with a Connect-IB, and two clients, each with a ConnectX-3.
 const MIXED: &str = "verb = \"read\"\nthreads = 2\nwarmup = \"10us\"\nduration = \"20us\"\n\
     [[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\ncount = 2\n";
 
@@ -382,7 +383,7 @@ fn machines_may_differ() {
     }
 }
 
-/// Ten threads READ 64 bytes as fast as they can, four WRITE 4 KiB at a rate.
+/// Ten threads READ 64 bytes as fast as they can. Four threads WRITE 4 KiB at a fixed rate.
 const CLASSES: &str = "machines = 4\nseed = 7\n[[class]]\nname = \"readers\"\nthreads = 10\nverb = \"read\"\nsize = 64\n\
     [[class]]\nname = \"writers\"\nthreads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\n\
     arrivals = \"poisson\"\nrate = 1000000\n";
@@ -401,7 +402,7 @@ fn threads_may_differ() {
     let both = simulated(path, "");
     let number = |json: &serde_json::Value| json.as_f64().unwrap();
     let [readers, writers] = &both["classes"].as_array().unwrap()[..] else { panic!("{both}") };
-    // Each class alone, with the options from the file.
+    // Each class runs alone, with the options from the file.
     let alone = |name: &str, lines: &str| {
         let head = "machines = 4\nseed = 7\npattern = \"inbound\"\n";
         simulated(file(name, &format!("{head}{lines}")).to_str().unwrap(), "")
@@ -411,8 +412,8 @@ fn threads_may_differ() {
         "writers.toml",
         "threads = 4\nverb = \"write\"\ntransport = \"rc\"\nsize = 4096\narrivals = \"poisson\"\nrate = 1000000\n",
     );
-    // Threads that post as fast as they can get less of the shared resources. Threads that post at a rate
-    // reach it, but wait longer.
+    // If both classes run together, the readers are slower because they share the resources. The writers
+    // still reach their rate, but wait longer.
     assert!(number(&readers["mops"]) < number(&reading["mops"]), "{readers} {}", reading["mops"]);
     assert!(number(&readers["mops"]) > 0.7 * number(&reading["mops"]), "{readers} {}", reading["mops"]);
     assert!((0.9..1.1).contains(&number(&writers["mops"])), "{writers}");
@@ -422,7 +423,7 @@ fn threads_may_differ() {
         both["completed"],
         number(&readers["completed"]) as u64 + number(&writers["completed"]) as u64
     );
-    // The output can be read as a workload, with an equal result.
+    // If the output is read as a workload, the result is equal.
     let again = simulated(file("classes.json", &both.to_string()).to_str().unwrap(), "");
     assert_eq!((&again["workload"], &again["event_hash"]), (&both["workload"], &both["event_hash"]));
     let text = doorbell(&["simulate", path, "--warmup", "20us", "--duration", "50us"]);
@@ -446,7 +447,8 @@ fn explain_says_that_nothing_is_advised_of_classes() {
     assert!(stdout(&output).contains("Advice: not available for threads in classes"), "{output:?}");
 }
 
-/// Checks that a command with the file at `path` as its FILE is refused in one line that contains `said`.
+/// Checks that the command refuses the file at `path` in one line that contains `said`. `path` replaces the
+/// word FILE of the command.
 #[track_caller]
 fn refuses_file(command: &str, path: &Path, said: &str) {
     let path = path.to_str().unwrap();
@@ -553,7 +555,7 @@ fn parameters_are_set_and_said_to_be() {
     let (plain, send) = (json("profiles cx --json"), send_of(&shown));
     assert_eq!((send["basis"].as_str(), &send["instead_of"]), (Some("set"), &send_of(&plain)["value"]));
     assert!(plain.get("set").is_none());
-    // Printed names can be typed: no name is broken at the table's edge.
+    // Users can type the printed names, because no name is broken at the table's edge.
     let text = words("profiles e7520-t4 --set host.cores=3");
     assert!(stdout(&text).contains("set by you  instead of 4\n"), "{text:?}");
     let of = json("profiles e7520-t4 --json");
@@ -610,7 +612,7 @@ fn simulate_tells_people() {
     }
 }
 
-/// The line of a report that begins with these words, from there on.
+/// The first line of a report that begins with these words, after leading blanks.
 fn line_of<'a>(text: &'a str, words: &str) -> &'a str {
     text.lines().map(str::trim_start).find(|line| line.starts_with(words)).unwrap_or_else(|| panic!("{text}"))
 }
@@ -648,7 +650,8 @@ fn bytes_are_per_operation_of_who_has_to_do_with_it() {
         let columns: Vec<f64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         columns[..3].to_vec()
     };
-    // The responder of a READ of 256 B reads them; the requester writes them and a CQE of 64 B.
+    // For a READ, the responder's NIC reads 256 B from memory. The requester's NIC writes these 256 B and a
+    // CQE of 64 B.
     for machines in ["2", "5"] {
         let [mmio, read, write] =
             of(&format!("--verb read --size 256 --pattern outbound --machines {machines}"))[..]
@@ -686,7 +689,7 @@ fn a_pattern_names_who_is_posted_to() {
     }
 }
 
-/// Sends SIGINT to a process as soon as it catches SIGINT.
+/// Sends SIGINT to a process as soon as the process has a handler for SIGINT.
 fn interrupt(process: u32) {
     let catches = || {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -711,7 +714,7 @@ fn what_is_interrupted_says_so() {
         interrupt(child.id());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{line}: {output:?}");
-        // If something was measured before the interrupt, it is printed.
+        // If the run measured anything before the interrupt, the command prints the results.
         let said = match stdout(&output).is_empty() {
             false => "doorbell: interrupted\n",
             true => "doorbell: interrupted: the run did not finish, so it has no result\n",
@@ -731,7 +734,7 @@ fn explain_lists_lifts() {
     assert!(!json["bottleneck"]["text"].as_str().unwrap().contains("not confirmed"));
 }
 
-/// The first advice, and its rate.
+/// The command of the first advice, and the rate with this advice.
 fn first_advice(output: &Output) -> (String, f64) {
     assert!(output.status.success(), "{output:?}");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -860,7 +863,7 @@ fn reproduce_plots() {
 #[test]
 fn plots_need_a_directory() {
     let path = file("not-a-directory", "");
-    // This includes a directory that would have to be created below a file.
+    // One of the paths would be a directory below a file.
     for path in [path.clone(), path.join("plots")] {
         let output = doorbell(&["reproduce", "atc16/appA", "--plots", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -946,7 +949,7 @@ fn systems_are_simulated() {
     }
 }
 
-/// Rows of the table of an operation's time, in microseconds, and the mean latency.
+/// Rows of the table of an operation's time, and the mean latency. All times are in microseconds.
 fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     let line = format!("simulate --system touch --profile e7520-t4 --size 4096 {options}");
     let output = words(&line);
@@ -954,7 +957,7 @@ fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     let number = |line: &str, unit: &str| -> f64 {
         line.split(unit).next().unwrap().split_whitespace().next_back().unwrap().parse().unwrap()
     };
-    // The first number is the mean; the second is the half-width of its interval.
+    // The first number is the mean. The second is the half-width of the mean's interval.
     let mean = line_of(text, "latency, mean").split_whitespace().find_map(|word| word.parse::<f64>().ok());
     let mean = mean.unwrap() / 1e3;
     let rows = ["prepare", "compute", "respond", "network and stacks"];
@@ -962,7 +965,8 @@ fn phases(options: &str) -> (Vec<(String, f64)>, f64) {
     (rows.iter().filter_map(|name| Some((name.to_string(), number(row(name)?, " us")))).collect(), mean)
 }
 
-/// The split is known for any alignment of the measured time with requests, but needs a whole request.
+/// The split is known wherever in a request the measured time begins and ends, if the time contains a whole
+/// request.
 #[test]
 fn an_operation_s_time_is_told_by_whole_requests() {
     let (long, _) = phases("--compute 100us --duration 20ms");
@@ -989,7 +993,7 @@ fn explained(options: &str) -> (f64, String) {
     (cpu["gain"].as_f64().unwrap(), json["bottleneck"].to_string())
 }
 
-/// Scans, computation and system calls, on hosts with and without cache sizes.
+/// Programs scan, compute and make system calls, on hosts with and without cache sizes.
 #[test]
 fn a_faster_core_does_what_programs_do_in_less_time() {
     for (options, share, class) in [
@@ -1004,7 +1008,7 @@ fn a_faster_core_does_what_programs_do_in_less_time() {
     }
 }
 
-/// The tenant keeps its core busy at any rate.
+/// The tenant keeps its core busy at any rate of the server.
 #[test]
 fn a_tenant_s_core_is_no_bottleneck() {
     for tenant in ["own", "shared"] {
@@ -1013,8 +1017,8 @@ fn a_tenant_s_core_is_no_bottleneck() {
     }
 }
 
-/// Write-backs that the NIC forces wait for each other. A core's loads from memory need not wait for all of
-/// them.
+/// Write-backs that the NIC forces wait for each other. A core's load from memory does not wait for all of
+/// these write-backs.
 #[test]
 fn a_tenant_overtakes_the_nic() {
     let output = words("simulate --system touch --profile e7520-t4 --size 65536 --tenant shared --json");
@@ -1043,7 +1047,7 @@ fn an_answer_of_stale_bytes_says_so() {
     }
 }
 
-/// Standard error goes to a device that is always full.
+/// In this test, standard error is a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_exit_code_does_not_need_standard_error() {

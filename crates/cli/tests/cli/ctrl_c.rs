@@ -4,7 +4,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// SIGINT in the masks of `/proc/PID/status`.
+/// The bit of SIGINT in the signal masks of `/proc/PID/status`.
 const SIGINT: u64 = 1 << 1;
 
 /// Whether the process already has a handler for Ctrl-C.

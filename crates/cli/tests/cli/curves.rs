@@ -12,7 +12,7 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// The command in a directory, which also holds its cache.
+/// The command with its words from `line`. It runs in `directory`, and its cache is there, too.
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
@@ -31,7 +31,7 @@ fn said(directory: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The message of a command that is refused in one sentence.
+/// The message with which the command refuses `line`: one sentence.
 fn refused(directory: &Path, line: &str) -> String {
     let output = doorbell(directory, line);
     let said = String::from_utf8(output.stderr).expect("text");
@@ -109,7 +109,7 @@ fn a_knee_is_found_without_saying_how_long() {
     assert!(sweep["points"].as_array().expect("points").iter().all(p99), "{sweep}");
 }
 
-/// Like docs/curves.md, but without the other machines.
+/// Runs GNU parallel as in docs/curves.md, but only on this machine.
 #[test]
 fn gnu_parallel_makes_the_parts() {
     let directory = directory("parallel");
@@ -179,7 +179,7 @@ fn parts_together_are_the_whole() {
 #[test]
 fn the_knee_is_between_loads_that_were_tried() {
     let directory = directory("knee");
-    // At least 100 latencies must lie beyond p99, which takes 10000 in total.
+    // At least 100 latencies must lie beyond p99, so at least 10000 latencies must be measured.
     let longer = READS.replace("20us", "6ms");
     let line = format!("{longer} --over window=1,64 --find knee --p99-under 3us --json");
     let sweep = json(&said(&directory, &line));
@@ -226,7 +226,7 @@ fn what_cannot_be_is_refused_with_its_point() {
     }
 }
 
-/// Stored results.
+/// Files of the stored results.
 fn kept(directory: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(directory.join("cache")).into_iter().flatten().flatten();
     // The name of an incomplete file begins with a dot.
@@ -244,7 +244,7 @@ fn ctrl_c_keeps_what_is_done() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("doorbell runs");
-    // The longest point would take minutes; the shorter points finish meanwhile.
+    // The longest point would take minutes. The shorter points finish before the interrupt.
     while kept(&directory).len() < 2 {
         assert!(child.try_wait().expect("it is a child").is_none(), "it runs");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -257,7 +257,7 @@ fn ctrl_c_keeps_what_is_done() {
     assert_eq!(first["points"].as_array().expect("points").len(), 2);
     let again = json(&said(&directory, all));
     assert_eq!(first["points"], again["points"]);
-    // The points came from the cache: without it, they would be missing.
+    // The points came from the cache. Without the cache, they would be missing.
     for file in kept(&directory) {
         std::fs::write(file, "").expect("it can be written");
     }
@@ -289,7 +289,7 @@ fn sides_are_what_simulate_and_limits_say() {
         sides[1]["mops"].as_f64().expect("a rate") / sides[0]["mops"].as_f64().expect("a rate") - 1.0;
     assert_eq!(sides[1]["change"].as_f64(), Some(change));
     assert_eq!(sides[0]["change"], serde_json::Value::Null);
-    // The costs equal the costs in the bounds of `limits`.
+    // The costs equal the costs that `limits` prints with its bounds.
     let costs = found["costs"].as_array().expect("costs");
     let sending = costs.iter().find(|cost| cost["resource"] == "nic-tx-pu").expect("it differs");
     for (at, options) in ["--qps 1", "--profile cx3 --qps 2"].into_iter().enumerate() {

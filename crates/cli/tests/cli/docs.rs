@@ -1,10 +1,10 @@
-//! Tables in the docs that follow from the code. `cargo xtask bless` rewrites them.
+//! Tables of the docs that are generated from the code. `cargo xtask bless` rewrites them.
 
 use doorbell_lab::{Schema, Workload};
 use std::path::PathBuf;
 
-/// Compares `table` with the text between the comment that starts with `begin` and the next end comment, or
-/// rewrites it.
+/// Compares `table` with the table in `file`, or writes it to `file`. The table in the file lies between the
+/// comment that starts with `begin` and the next end comment.
 fn stands(file: &str, begin: &str, table: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     let text = std::fs::read_to_string(&path).unwrap();

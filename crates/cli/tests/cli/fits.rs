@@ -3,7 +3,8 @@
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-/// Fields that may be absent, either because there is nothing to say or because a file may leave them out.
+/// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
+/// them.
 const OPTIONAL: [&str; 36] = [
     "overload",
     "class",
@@ -42,7 +43,7 @@ const OPTIONAL: [&str; 36] = [
     "interrupted",
     "missing",
 ];
-/// Objects with keys that are not field names.
+/// Names of objects whose keys are not field names.
 const MAPS: [&str; 9] = [
     "parameters",
     "claims",
@@ -84,7 +85,8 @@ fn wrong(validator: &Validator, json: &Value) -> Option<String> {
     validator.iter_errors(json).next().map(|error| format!("at {}: {error}", error.instance_path()))
 }
 
-/// Asserts that `json` fits the schema of this name, and would not fit with a field more or less anywhere.
+/// Asserts that `json` fits the schema of this name. Also asserts that it does not fit if any object has a
+/// field more or less.
 pub(crate) fn only(name: &str, json: &Value) {
     let validator = validator(name);
     assert_eq!(wrong(&validator, json), None, "{name}");
@@ -96,7 +98,7 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        // Any parameter may or may not be drawn.
+        // Objects of draws may contain any parameter.
         let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
         let takes_more = at.ends_with("/calibrated/draws");
         assert!(takes_more || !fits_with(&more), "{name}: {at}/more fits");
@@ -109,12 +111,12 @@ pub(crate) fn only(name: &str, json: &Value) {
 
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
     let of_draws = at.ends_with("/calibrated/draws");
-    // A measurement may leave out some of these.
+    // A measurement may omit some of these fields.
     let of_measurements = at.contains("/measured/")
         && (["size", "batch", "qps", "machines", "threads", "window", "claims", "within", "of"]
             .contains(&key));
     let of_the_workload = match name {
-        // Only fields that follow from the process's posts are present; all other fields have their usual
+        // Only fields that follow from the process's posts are present. All other fields have their usual
         // values.
         "run-stats" | "run-stats-all" => true,
         "simulate-system" => key == "profile",
@@ -132,7 +134,7 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
         || (at == "/workload" && (of_the_workload || SAID.contains(&key)))
 }
 
-/// Paths of the objects with fields; for a list, only those in its first element.
+/// Adds the paths of all objects with fields to `found`. Of a list, only the first element is searched.
 fn objects(json: &Value, at: &str, found: &mut Vec<String>) {
     match json {
         Value::Object(fields) => {

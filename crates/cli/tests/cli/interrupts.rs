@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: known results are printed, and the exit code tells the shell.
+//! After Ctrl-C or SIGTERM, the command prints the results known so far, and its exit code tells the shell
+//! which signal came.
 
 use crate::ctrl_c::{interrupted, signalled};
 use crate::fits;
@@ -80,7 +81,7 @@ fn sigterm_is_an_interruption_of_its_own_code() {
 #[test]
 fn sighup_is_left_to_who_started_it() {
     use std::os::unix::process::ExitStatusExt;
-    // The test runner may ignore SIGHUP, and its children would inherit that.
+    // The test runner may ignore SIGHUP. Its children would then ignore SIGHUP, too.
     let mut command = Command::new("env");
     let doorbell = doorbell("simulate --verb read --duration 900s");
     command.arg("--default-signal=HUP").arg(doorbell.get_program()).args(doorbell.get_args());

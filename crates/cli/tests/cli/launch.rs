@@ -1,4 +1,4 @@
-//! `doorbell run` with statistics looks like the program itself: exit status, signals, stops, terminal and
+//! `doorbell run` with statistics behaves like the program itself: exit status, signals, stops, terminal and
 //! files.
 
 use crate::common::{doorbell, library};
@@ -9,16 +9,16 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time after which anything counts as hung.
+/// A test fails if it waits for longer than this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The `doorbell` command with a terminal's signal dispositions. A test that a script runs in the background
-/// ignores SIGINT and SIGQUIT, and the command would inherit that.
+/// The `doorbell` command with a terminal's signal dispositions. If a script runs the tests in the
+/// background, they ignore SIGINT and SIGQUIT. Without this function, the command would ignore them, too.
 pub(crate) fn as_in_a_terminal() -> Command {
     let mut command = doorbell();
     let usual = || {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
-            // SAFETY: takes numbers.
+            // SAFETY: the function takes only numbers.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         Ok(())
@@ -65,7 +65,7 @@ impl Running {
         Running { child, says }
     }
 
-    /// Returns the rest of the next line that contains `begin`, from behind it.
+    /// Waits for the next line that contains `begin`. Returns the text of the line after `begin`.
     pub(crate) fn line(&mut self, begin: &str) -> String {
         let mut line = String::new();
         loop {
@@ -104,7 +104,7 @@ impl Running {
 }
 
 fn kill(to: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: takes numbers.
+    // SAFETY: the function takes only numbers.
     assert_eq!(unsafe { libc::kill(to, signal) }, 0, "signal {signal} to {to}");
 }
 
@@ -141,8 +141,11 @@ fn the_program_finds_files_and_signals_as_they_were() {
     let programs = [&["grep", "^Sig[BIC]", "/proc/self/status"][..], &["sh", "-c", files]];
     let prepared = |command: &mut Command| {
         let change = || {
-            // SAFETY: takes numbers, and a local set.
+            // SAFETY: the functions take only numbers and a local set.
             unsafe {
+                // A shell lets commands in the background ignore these, `counted` does not.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 libc::signal(libc::SIGUSR2, libc::SIG_IGN);
                 let mut blocked = std::mem::zeroed();
@@ -163,7 +166,7 @@ fn the_program_finds_files_and_signals_as_they_were() {
         let mut text = String::new();
         child.stdout.take().expect("it is piped").read_to_string(&mut text).expect("it can be read");
         child.wait().expect("it ends");
-        // Pipes have changing numbers.
+        // The numbers of pipes differ between runs.
         text.lines().filter(|line| !line.contains("pipe:")).map(str::to_owned).collect::<Vec<_>>()
     };
     for (program, expected) in programs.iter().zip(["SigBlk:\t0000000000000200", "7 -> /dev/null"]) {
@@ -173,8 +176,8 @@ fn the_program_finds_files_and_signals_as_they_were() {
     }
 }
 
-/// Prints the signals that it receives, until SIGTERM. All signals are blocked, because it was started that
-/// way.
+/// A program that prints the signals that it receives, until SIGTERM. [`listening`] starts it with all
+/// signals blocked.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn listener() {
@@ -199,7 +202,7 @@ fn listener() {
     }
 }
 
-/// The listener above, launched, and its PID.
+/// Launches [`listener`]. Returns it and its PID.
 fn listening() -> (Running, String) {
     let file = std::env::current_exe().expect("the test has a file");
     let mut command = counted(&[
@@ -229,7 +232,8 @@ fn listening() -> (Running, String) {
 #[test]
 fn each_signal_reaches_the_program_once_to_it_alone_or_to_its_group() {
     let (mut running, _) = listening();
-    // Several pending real-time signals are all delivered, after all other signals.
+    // Real-time signals are queued, so each of several pending ones is delivered. They are delivered after
+    // all other signals.
     let (first, last) = (libc::SIGRTMIN() + 1, libc::SIGRTMAX() - 1);
     let signals = [libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGWINCH, libc::SIGCONT, first];
     for round in 0..20 {
@@ -240,12 +244,12 @@ fn each_signal_reaches_the_program_once_to_it_alone_or_to_its_group() {
                 running.signal_group(signal)
             }
             assert_eq!(running.line("> "), signal.to_string(), "round {round}");
-            // A duplicate would arrive before this one.
+            // A duplicate of `signal` would arrive before `last`.
             running.signal(last);
             assert_eq!(running.line("> "), last.to_string(), "round {round}, signal {signal}");
         }
     }
-    // SAFETY: takes numbers.
+    // SAFETY: the function takes only numbers.
     unsafe { libc::sigqueue(running.pid(), first, libc::sigval { sival_ptr: 77 as *mut _ }) };
     assert_eq!((running.line("> "), running.line("> ")), (first.to_string(), "value 77".to_owned()));
     running.signal_group(libc::SIGTERM);
@@ -302,7 +306,7 @@ fn files_that_the_program_closes_are_closed() {
         counted(&["sh", "-c", "trap 'exit 6' TERM; exec <&- >&-; while :; do sleep 0.01; done"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut rest = Vec::new();
-    // This ends although the program continues.
+    // This read ends when the program closes its output, although the program continues.
     child.stdout.take().expect("it is piped").read_to_end(&mut rest).expect("it can be read");
     let mut hears = child.stdin.take().expect("it is piped");
     until("nobody reads", || hears.write_all(b"x").is_err());
@@ -330,8 +334,8 @@ impl Terminal {
         command.args(["--norc", "--noprofile", "-i"]).env("PS1", "").env("PS2", "").env("TERM", "dumb");
         command.stdin(same()).stdout(same()).stderr(same());
         let takes = || {
-            // SAFETY: takes numbers, and standard input is the terminal. A shell could not trap signals that
-            // the test runner ignores.
+            // SAFETY: the functions take only numbers, and standard input is the terminal. Signals get their
+            // default disposition, because a shell cannot trap signals that the test runner ignores.
             unsafe {
                 for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
                     libc::signal(signal, libc::SIG_DFL);
@@ -376,8 +380,8 @@ impl Terminal {
         }
     }
 
-    /// Processes of the shell's session, to explain why a text is not shown. Lists the name, state, group,
-    /// foreground group and signal masks of each.
+    /// Describes the processes of the shell's session, to explain why a text is not shown: name, state,
+    /// group, foreground group and signal masks of each process.
     fn processes(&self) -> String {
         let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
         let own = |stat: &str| session(stat) == Some(self.shell.id());
@@ -391,7 +395,7 @@ impl Terminal {
         all.collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until this text is shown, and drops everything up to its end.
+    /// Waits until the terminal shows `text`, then forgets everything up to the end of `text`.
     fn shows(&mut self, text: &str) {
         loop {
             if let Some(at) = self.shown.find(text) {
@@ -423,7 +427,7 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
     };
-    // Typed text is shown too, so it must not contain the awaited text.
+    // The terminal shows typed text, too, so typed text must not contain the awaited text.
     let reads = launched("echo rea\"\"dy; read line; echo got-$line; read line; echo got-$line; exit 5");
     terminal.types(&format!("{reads}; echo code=$?\n"));
     terminal.shows("ready");
@@ -437,7 +441,7 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types("two\n");
     terminal.shows("got-two");
     terminal.shows("after=5");
-    // In the background, the program stops when it reads.
+    // If the program reads in the background, it stops.
     terminal.types(&format!("{reads} &\n"));
     terminal.shows("ready");
     terminal.types("\n\n");
@@ -446,12 +450,13 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types("three\nfour\n");
     terminal.shows("got-four");
     terminal.shows("after=5");
-    // Ctrl-C arrives once, and ends the program.
+    // Ctrl-C arrives at the program's trap.
     let counts = launched(
         "trap \"echo in\\\"\\\"t\" INT; echo rea\"\"dy; read line; read line; trap - INT; read line",
     );
     terminal.types(&format!("{counts}; echo code=$?\n"));
     terminal.shows("ready");
-    // A signal that arrives before the shell waits in its `read` is noticed with the next one.
+    // If a signal arrives before the shell waits in `read`, the shell handles it only at the next signal. So
+    // Ctrl-C is typed repeatedly.
     terminal.shows_when_typed("int", "\x03", Duration::from_millis(200));
 }

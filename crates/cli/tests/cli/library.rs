@@ -1,4 +1,4 @@
-//! `doorbell run` builds the library if cargo built the command but not the library.
+//! If cargo built the command but not the library, `doorbell run` builds the library.
 
 use crate::common::{doorbell, library, text};
 use std::fs::Permissions;
@@ -64,7 +64,7 @@ fn a_library_that_is_missing_or_old_is_built_and_no_other() {
     );
     let options = "build --release -p doorbell-soft-so --quiet --target-dir";
     assert_eq!(target.asked(), [format!("{} {options} {}", sources.display(), real.display())]);
-    // The library exists and is current.
+    // The library exists, and is newer than its source.
     let source = target.0.join("source.rs");
     std::fs::write(&source, "").expect("it can be written");
     let changed = |when| {
@@ -77,7 +77,7 @@ fn a_library_that_is_missing_or_old_is_built_and_no_other() {
     let output = target.run();
     assert_eq!((output.status.success(), text(&output).as_str()), (true, ""));
     assert_eq!(target.asked().len(), 1);
-    // A source is newer than the library.
+    // The source is newer than the library.
     changed(SystemTime::now() + Duration::from_secs(60));
     assert!(text(&target.run()).starts_with("doorbell: building"));
     assert_eq!(target.asked().len(), 2);

@@ -34,17 +34,17 @@ fn a_system_runs_on_this_machine() {
     let runs = live["runs"].as_array().expect("there are runs");
     let [run] = &runs[..] else { panic!("a system of one stack runs once: {live}") };
     assert!(run["done"].as_u64().is_some_and(|done| done > 0), "{run}");
-    // With few operations, percentiles are unknown.
+    // If few operations completed, percentiles are unknown.
     let at = ["min", "p50", "p99", "p999"].map(|key| run["latency_ns"][key].as_u64());
     let known: Vec<u64> = at.into_iter().flatten().collect();
     assert!(known.is_sorted() && at[0] > Some(0), "{run}");
-    // Either the counts, or the reason for their absence.
+    // The output has either the counts, or the reason why there are no counts.
     assert_ne!(run["llc"].is_null(), run["no_llc"].is_null(), "{run}");
     // No value comes from a profile.
     assert!(run["workload"]["profile"].is_null() && run["workload"]["system"] == "rpc-sequencer", "{run}");
 }
 
-/// Runs the systems of the register that have a stack.
+/// Runs every registered system that has the option `stack`.
 #[test]
 fn a_system_of_several_stacks_runs_over_each() {
     for system in doorbell_lab::systems_with("stack") {
@@ -117,8 +117,9 @@ fn what_cannot_be_is_one_sentence() {
     assert_eq!(text(&output).lines().count(), 1, "{}", text(&output));
 }
 
-/// An operation takes at least as long as its server computes, on any machine: 64 kB in steps of a byte, with
-/// 1000 instructions each, at no more than 20 per nanosecond.
+/// On any machine, an operation takes at least as long as the server's computation. In the second case, the
+/// server computes 1000 instructions for each of 65536 bytes, and no machine executes more than 20
+/// instructions per nanosecond.
 #[test]
 fn what_a_server_computes_is_computed() {
     for (options, least) in
@@ -135,7 +136,7 @@ fn what_a_server_computes_is_computed() {
     }
 }
 
-/// Once the command has sockets, its run over TCP has begun.
+/// Interrupts the command when it has sockets, because its run over TCP has then begun.
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     let mut command = doorbell();

@@ -1,5 +1,5 @@
-//! Tests of the command as users call it. They are one program, so that they run in parallel and are linked
-//! only once.
+//! Tests of the command as users call it. All tests are in one program, so that they run in parallel and are
+//! linked only once.
 
 mod command;
 mod common;

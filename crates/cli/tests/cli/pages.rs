@@ -5,10 +5,10 @@
 //! - `console`: this test executes its commands.
 //! - `console long`: `cargo xtask long` executes its commands.
 //! - `console ci`: the tests of `doorbell-soft-so` execute its commands.
-//! - `console illustration`: nothing executes its commands: their output depends on the machine.
+//! - `console illustration`: nothing executes its commands, because their output depends on the machine.
 //!
-//! A line `...` in an output stands for left-out lines. A `toml` block that begins with `# NAME.toml` is a
-//! file of the page's commands.
+//! A line `...` in an output stands for omitted lines. A `toml` block that begins with `# NAME.toml` is a
+//! file that the page's commands use.
 
 use crate::common::split_words;
 use similar::TextDiff;
@@ -18,10 +18,10 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A line that stands for left-out lines.
+/// A line that stands for omitted lines.
 const LEFT_OUT: &str = "...";
 
-/// Set by `cargo xtask long`.
+/// The environment variable that `cargo xtask long` sets.
 const LONG: &str = "DOORBELL_LONG_PAGES";
 
 /// The root of the repository.
@@ -41,10 +41,9 @@ fn pages() -> Vec<PathBuf> {
     all
 }
 
-/// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 struct FencedBlock {
-    /// The line of its fence, from 0.
+    /// Line number of the opening fence, counted from 0.
     line: usize,
     /// The text after the fence.
     info: String,
@@ -81,7 +80,7 @@ fn commands(block: &FencedBlock) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// Whether an output is as a page shows it.
+/// Whether an output matches the lines that a page shows.
 fn is_as_shown(shown: &[String], output: &[String]) -> bool {
     let Some(gap) = shown.iter().position(|line| line == LEFT_OUT) else {
         return shown == output;
@@ -91,7 +90,8 @@ fn is_as_shown(shown: &[String], output: &[String]) -> bool {
         && (before.len()..=output.len()).any(|from| is_as_shown(behind, &output[from..]))
 }
 
-/// The output as the page will show it: lines that are most like the shown lines, and gaps between them.
+/// The output as the page will show it: for each shown line, the most similar line of the output, with gaps
+/// between them.
 fn as_shown(shown: &[String], output: &[String]) -> Vec<String> {
     if !shown.iter().any(|line| line == LEFT_OUT) {
         return output.to_vec();
@@ -115,7 +115,7 @@ fn as_shown(shown: &[String], output: &[String]) -> Vec<String> {
     all
 }
 
-/// Executes a command in the page's folder; its output lines without spaces at their ends.
+/// Executes a command in the page's folder. Returns its output lines without trailing spaces.
 fn executed(folder: &Path, command: &str) -> Result<Vec<String>, String> {
     let words = split_words(command);
     if words.first().is_none_or(|program| program != "doorbell") || command.contains([';', '|', '>', '\\']) {
@@ -148,7 +148,7 @@ fn folder_of(page: &Path, blocks: &[FencedBlock]) -> PathBuf {
     folder
 }
 
-/// Checks a page, or rewrites it; returns the sentences of its failures.
+/// Checks a page, or rewrites it. Returns a text about each failure.
 fn checked(page: &Path, kind: &str) -> Vec<String> {
     let text = std::fs::read_to_string(page).expect("a page is text");
     let blocks = blocks(&text);

@@ -148,14 +148,14 @@ fn what_is_signalled_reaches_every_rank_once() {
     assert_eq!(running.end().code(), Some(5));
 }
 
-/// A shell script's background jobs ignore SIGINT, and nohup(1) jobs ignore SIGHUP. The run and its ranks
-/// must, too.
+/// Background jobs of a shell script ignore SIGINT, and jobs of nohup(1) ignore SIGHUP. If the run is such a
+/// job, it and its ranks must ignore these signals, too.
 #[test]
 fn what_was_ignored_when_the_run_began_ends_nobody() {
     let mut command = run(&["-n", "2"], "trap 'echo told' USR1; echo ready $$; while :; do sleep 0.05; done");
     let ignore = || {
         for signal in [libc::SIGINT, libc::SIGHUP] {
-            // SAFETY: takes numbers.
+            // SAFETY: the function takes only numbers.
             unsafe { libc::signal(signal, libc::SIG_IGN) };
         }
         Ok(())
@@ -166,7 +166,7 @@ fn what_was_ignored_when_the_run_began_ends_nobody() {
     let ranks = [(); 2].map(|()| running.line("ready "));
     running.signal(libc::SIGINT);
     running.signal(libc::SIGHUP);
-    // Longer than a run waits for ranks that were told to end.
+    // This is longer than a run waits for ranks that it told to end.
     std::thread::sleep(std::time::Duration::from_millis(5500));
     assert!(ranks.iter().all(|pid| state(pid).is_some_and(|state| state != 'Z')), "{ranks:?}");
     running.signal(libc::SIGUSR1);

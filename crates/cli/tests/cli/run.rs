@@ -1,4 +1,5 @@
-//! `doorbell run` with statistics, and `doorbell simulate` of these. Skipped if perftest is not installed.
+//! `doorbell run` with statistics, and `doorbell simulate` of these statistics. The tests are skipped if
+//! perftest is not installed.
 
 use crate::common::{doorbell, library, text};
 use crate::fits;
@@ -24,8 +25,8 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// Runs server and client of a perftest program under one shell, so that both write statistics under one
-/// name. Returns the files, with the combined file last.
+/// Runs server and client of a perftest program under one shell, so that both write statistics to files with
+/// one name. Returns the files. The file about both processes is last.
 fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let run = format!("{program} -p {} {arguments}", port.expect("there is a port").port());
@@ -95,7 +96,7 @@ fn statistics_are_a_workload() {
         assert!(mops > 0.5 && mops < most, "{profile}: {mops}");
         assert!(!result["lift"].as_array().expect("it was explained").is_empty());
     }
-    // Statistics are also a baseline, of one process and of all.
+    // Statistics of one process are accepted as a baseline, and statistics of all processes, too.
     for file in [posted, &all] {
         let mut command = doorbell();
         let output =
@@ -114,7 +115,7 @@ fn statistics_are_a_workload() {
     assert_eq!(text(&output).lines().count(), 1);
 }
 
-/// Output of ibv_devinfo on a device with these options.
+/// Output of ibv_devinfo under `doorbell run` with these options.
 fn devinfo(options: &[&str]) -> Output {
     let fabric = format!("cli-{}-devinfo", std::process::id());
     let mut command = doorbell();
@@ -122,7 +123,7 @@ fn devinfo(options: &[&str]) -> Output {
     command.args(["--", "ibv_devinfo", "-v"]).output().expect("doorbell runs")
 }
 
-/// The lines with one of these keys, and the lines with none.
+/// The lines that have one of these keys, and all other lines.
 fn with_keys<'t>(text: &'t str, keys: &[&str]) -> (Vec<&'t str>, Vec<&'t str>) {
     text.lines().partition(|line| keys.iter().any(|key| line.trim_start().starts_with(&format!("{key}:"))))
 }
@@ -205,7 +206,7 @@ fn results_are_a_workload_again() {
     assert_eq!(mops(&first), mops(&again));
 }
 
-/// The message of `doorbell run` for options with which it runs nothing.
+/// The message with which `doorbell run` refuses these options.
 #[track_caller]
 fn refused(options: &[&str]) -> String {
     let mut command = doorbell();

@@ -25,7 +25,7 @@ fn check(schema: &str, line: &str) {
     fits::only(schema, &json(line));
 }
 
-/// Two groups of machines.
+/// Path of a workload file with two groups of machines.
 fn unlike() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("unlike-for-schemas.toml");
     let text = "verb = \"read\"\nthreads = 2\n[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\ncount = 2\n";
@@ -33,7 +33,7 @@ fn unlike() -> PathBuf {
     path
 }
 
-/// Two thread classes, one of them with a mix.
+/// Path of a workload file with two thread classes. One class has a mix.
 fn classed() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes-for-schemas.toml");
     let text = "machines = 2\n[[class]]\nname = \"both\"\nthreads = 1\nmix = \"read:1,write:1\"\n[[class]]\nthreads = 2\nverb = \"read\"\n";
@@ -47,7 +47,7 @@ fn verbs_are_as_their_schema_has_them() {
         check("simulate", &format!("simulate --verb {verb} --machines 2 --threads 2 {SHORT}"));
         check("limits", &format!("limits --verb {verb}"));
     }
-    // All fields that are absent unless requested.
+    // This output has all fields that are absent unless requested.
     let placed = "--sges 2 --pieces apart --random-offset --local-region 65536 --remote-region 65536 --addresses random";
     let placed = format!("--verb write --size 64 --no-inline --machines 2 --threads 2 --ports 1 {placed}");
     check("simulate", &format!("simulate {placed} --window 32 {SHORT}"));

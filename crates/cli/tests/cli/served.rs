@@ -1,4 +1,5 @@
-//! Programs that the library cannot interpose on are refused in one line, and not run without the device.
+//! `doorbell run` refuses programs that the library cannot interpose on, in one line. It does not run them
+//! without the device.
 
 use crate::common::{doorbell, library, text};
 use std::ffi::OsStr;
@@ -12,7 +13,7 @@ fn executable(path: &Path, bytes: &[u8]) {
 
 /// A program without the header that names its loader. It would print something if it ran.
 fn without_loader() -> Vec<u8> {
-    // Type and flags of the header that names the loader.
+    // Type and flags in the header that names the loader.
     const HEADER: [u8; 8] = [3, 0, 0, 0, 4, 0, 0, 0];
     let mut bytes = std::fs::read("/bin/echo").expect("it can be read");
     let at = bytes.windows(8).position(|part| part == HEADER).expect("it has a loader");
@@ -40,7 +41,7 @@ fn a_static_program_is_refused_and_not_run() {
             assert_eq!((text(&output), output.status.code()), (expected, Some(126)));
         }
     }
-    // A program found by PATH, as a shell would find it.
+    // `doorbell run` finds a program by PATH, as a shell does.
     let mut command = doorbell();
     command.env("PATH", folder.path()).arg("run").arg("--lib").arg(library()).args(["--", "echo", "word"]);
     let output = command.output().expect("doorbell runs");
@@ -55,7 +56,7 @@ fn what_is_no_program_ends_as_in_a_shell() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(run(folder.path().join("nothing").as_os_str()).status.code(), Some(127));
-    // A script without an interpreter line is run by the shell, as in execvp(3).
+    // The shell runs a script without an interpreter line, as with execvp(3).
     let plain = folder.path().join("plain");
     executable(&plain, b"exit 3\n");
     assert_eq!(run(plain.as_os_str()).status.code(), Some(3));

@@ -11,7 +11,7 @@ fn copied(test: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trust-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
-    // The canonical path, as the command names it: cargo's target folder may be a symbolic link.
+    // The command names the canonical path, and cargo's target folder may be a symbolic link.
     let folder = folder.canonicalize().expect("it is there");
     let copy = folder.join("libibverbs.so");
     std::fs::copy(library(), &copy).expect("it can be copied");
@@ -22,7 +22,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode can be set");
 }
 
-/// Runs a program on this library, with `runtime` as the user's runtime directory.
+/// Runs a program with this library. `runtime` is the user's runtime directory.
 fn run(library: &Path, runtime: Option<&Path>, program: &[&str]) -> Output {
     let mut command = doorbell();
     match runtime {
@@ -79,7 +79,7 @@ fn a_library_that_others_may_change_is_not_loaded() {
         run(&copy, None, &["true"]).status.success(),
         "nobody replaces what is another's in a sticky folder"
     );
-    // SAFETY: takes nothing.
+    // SAFETY: the function takes no arguments.
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: only root gives files away");
     }
@@ -116,7 +116,7 @@ fn programs_look_for_libraries_in_a_folder_of_links_alone() {
         assert_eq!(links.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
     }
     std::fs::remove_file(&copy).expect("it can be removed");
-    // The next launch with any library removes links to the missing file.
+    // The next launch, with any library, removes links to the missing file.
     assert!(run(library(), None, &["true"]).status.success());
     let tops = std::fs::read_dir("/dev/shm").expect("it can be listed").flatten().map(|entry| entry.path());
     let leads_there =

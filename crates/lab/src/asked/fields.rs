@@ -5,19 +5,19 @@ use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
-/// Values of the field `system`: first the tasks that several designs solve, then the systems.
+/// Values of the field `system`: first the tasks that have several designs, then the systems.
 static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| designed().into_iter().chain(SYSTEMS.iter().map(|entry| entry.name)).collect());
 
 /// Values of the field `design`. Designs of different tasks may share a name.
 static DESIGNS: LazyLock<Vec<&str>> = LazyLock::new(|| each_once(|(_, design)| design));
 
-/// The tasks that several designs solve.
+/// The tasks that have several designs.
 pub fn designed() -> Vec<&'static str> {
     each_once(|(does, _)| does)
 }
 
-/// Applies `of` to each design, and keeps each result once.
+/// Applies `of` to each design. Returns the distinct results.
 fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&'static str> {
     let mut all: Vec<&str> = Vec::new();
     for name in SYSTEMS.iter().filter_map(|entry| entry.design).map(of) {
@@ -48,10 +48,10 @@ pub fn fields() -> Vec<&'static Field> {
     all
 }
 
-/// Looks up the option for a key, or for a flag that takes values of that key.
+/// Looks up the option with this key, or the option that the flag of this name sets.
 ///
 /// # Errors
-/// One sentence if there is no such option, or only a file can set it.
+/// One sentence if there is no such option, or if only a file can set the option.
 pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
@@ -78,7 +78,7 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let field = option(name)?;
     let value = match (given.remove(field.key), field.parse(value)?) {
-        // A profile has several parameters, and each `set` adds one.
+        // `set` may be given several times, because each one sets another parameter.
         (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
         (Some(_), _) => return Err(format!("{} is given more than once: give it once", field.key)),
         (None, value) => value,
@@ -89,7 +89,7 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
 /// Merges two sets of profile parameters.
 ///
 /// # Errors
-/// One sentence if a parameter is in both.
+/// One sentence if a parameter is in both sets.
 pub fn both(all: Settings, more: Settings) -> Result<Settings, String> {
     match more.keys().find(|name| all.contains_key(*name)) {
         Some(twice) => Err(format!("set: {twice} is given more than once: give it once")),
@@ -109,18 +109,18 @@ pub fn system_fields() -> Vec<&'static Field> {
     all
 }
 
-/// The usual value of a system parameter: the most frequent one, then other values with the names of their
-/// systems.
+/// The usual values of a system parameter in words: the most frequent value, then each other value with the
+/// names of its systems.
 pub fn usual_of_systems(key: &str) -> String {
     let of =
         |entry: &'static SystemEntry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
     most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
 }
 
-/// The most frequent of these values, then the other values with the names of their systems.
+/// The most frequent of these values, then each other value with the names of its systems.
 fn most_and_others(all: &[(&str, String)]) -> String {
     let times = |value: &str| all.iter().filter(|(_, other)| other == value).count();
-    // The first of several equally frequent values.
+    // Of several equally frequent values, takes the first.
     let Some((_, most)) = all.iter().rev().max_by_key(|(_, value)| times(value)) else {
         return String::new();
     };
@@ -136,14 +136,14 @@ fn most_and_others(all: &[(&str, String)]) -> String {
     text
 }
 
-/// The systems that have this parameter; empty if all have it.
+/// The systems that have this parameter; empty if all systems have it.
 pub fn systems_with(key: &str) -> Vec<&'static str> {
     let has = |entry: &&SystemEntry| entry.fields.iter().any(|field| field.key == key);
     let names: Vec<&str> = SYSTEMS.iter().filter(has).map(|entry| entry.name).collect();
     if names.len() == SYSTEMS.len() { Vec::new() } else { names }
 }
 
-/// The key of a field, with its flags, for a message.
+/// The key of a field and its flags, for a message.
 pub(super) fn called(key: &str) -> String {
     let flags = fields().into_iter().find(|field| field.key == key).map(Field::all_flags);
     let flags: Vec<String> = flags.into_iter().flatten().map(|(name, ..)| format!("--{name}")).collect();
@@ -161,7 +161,7 @@ mod tests {
             Workload::fields().into_iter().chain(SYSTEMS.iter().flat_map(|e| e.fields.iter().copied()))
         {
             match known.iter().find(|other| other.key == field.key) {
-                // The usual values may differ.
+                // Systems may differ in the usual value of a parameter, but in nothing else.
                 Some(other) => {
                     assert_eq!((field.about, field.kind, field.flags), (other.about, other.kind, other.flags))
                 }

@@ -22,7 +22,7 @@ pub enum Asked {
     System(SystemWorkload, Box<Profiles>),
 }
 
-/// Fields of a system besides its parameters.
+/// Fields that every system has besides its own parameters.
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 fn invalid<T>(message: String) -> Result<T, WorkloadError> {
@@ -55,8 +55,8 @@ fn entry(name: &str, design: Option<String>) -> Result<&'static SystemEntry, Wor
     }
 }
 
-/// Completes `given` by usual values that depend on the profile: at most as many server cores as the profile
-/// has, and the sockets of its machines.
+/// Adds to `given` those usual values that depend on the profile: server cores up to the number that the
+/// profile has, and the sockets of its machines.
 fn usual_on(profile: &Profile, entry: &SystemEntry, given: &Given) -> Given {
     let mut all = given.clone();
     let mut usually = |key: &str, on_profile: &dyn Fn(u64) -> u64| {
@@ -80,7 +80,7 @@ fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {
 /// Finds the system that the given fields ask for, if any.
 ///
 /// # Errors
-/// If there is no such system, or it lacks one of the given fields.
+/// If there is no such system, or the system lacks one of the given fields.
 pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, WorkloadError> {
     let Some(name) = read(given, "system")? else { return Ok(None) };
     let entry = entry(&name, read(given, "design")?)?;

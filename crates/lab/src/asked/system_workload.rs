@@ -1,4 +1,4 @@
-//! A system with its parameters, and the machines that it is requested for.
+//! A system with its parameters, and the profile of its machines.
 
 use super::fields::fields;
 use crate::vector_io;
@@ -34,7 +34,7 @@ pub struct SystemWorkload {
     shape: Arc<SystemShape>,
 }
 
-/// Converts a system of the register. A system outside of the register uses its own [`SystemEntry`] instead.
+/// Converts a system of the register. A system outside of the register needs its own [`SystemEntry`] instead.
 impl<S: System> From<S> for SystemWorkload {
     fn from(system: S) -> SystemWorkload {
         SystemWorkload::of(simulated(&system))
@@ -48,7 +48,8 @@ impl SystemWorkload {
         SystemWorkload { profile: None, host: None, set: None, system, shape }
     }
 
-    /// The interval that a latency covers, if it is not the time from start to end of an operation.
+    /// In words, the span that a latency covers, if this is not the time from the start to the end of an
+    /// operation.
     pub fn latency_of(&self) -> Option<&'static str> {
         self.shape.latency_of
     }
@@ -73,7 +74,7 @@ impl SystemWorkload {
         self.shape.over_tcp
     }
 
-    /// Operations due per second, if they are due at a rate.
+    /// Operations that are due per second, in an open loop.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.shape.rate
     }
@@ -130,12 +131,12 @@ impl SystemWorkload {
         self.with(self.system.timed(timing))
     }
 
-    /// Returns the system after the profile has decided the parameters left open.
+    /// Returns the system with values for the parameters that depend on the profile.
     pub(crate) fn decided(&self, profile: &Profile) -> SystemWorkload {
         self.with(self.system.decided(&|calls| vector_io::best(profile, calls)))
     }
 
-    /// The measured time, as far as it is given.
+    /// The request for the measurement: its times, as far as they are given, and its precision.
     pub(crate) fn wanted(&self) -> Wanted {
         let Timing { warmup, duration, precision, max_time, .. } = self.timing();
         let Clients { clients, outstanding, .. } = self.clients();
@@ -150,13 +151,13 @@ impl SystemWorkload {
             think: self.shape.think,
             round: self.shape.round,
             held: self.shape.held_back,
-            // A client counts only operations that were answered.
+            // All operations are acknowledged, because a client counts only operations that were answered.
             unacknowledged: false,
         }
     }
 
-    /// Whether the clients are threads of one machine that retry at once for an object held by another
-    /// thread.
+    /// Whether all clients are threads of one machine, and retry at once if another thread holds the object
+    /// that they want.
     pub(crate) fn retries_on_one_machine(&self) -> bool {
         self.shape.retries_at_once && self.shape.one_machine
     }
@@ -173,7 +174,7 @@ impl SystemWorkload {
     }
 
     /// Refuses parameters that a machine of this profile cannot provide. The number of clients per machine is
-    /// free, because the papers' machines have more cores than one socket does.
+    /// not checked, because the papers' machines have more cores than one socket.
     pub(crate) fn check(&self, profile: &Profile) -> Result<(), WorkloadError> {
         let Profile { name, host, .. } = profile;
         let shape = &self.shape;
@@ -242,7 +243,7 @@ impl SystemWorkload {
         Ok(())
     }
 
-    /// A server thread that takes part in no operation.
+    /// The server thread that takes no part in operations, if there is one.
     pub(crate) fn beside(&self) -> Option<u32> {
         self.shape.beside
     }
@@ -298,7 +299,7 @@ impl JsonSchema for SystemWorkload {
         let named = Workload::FIELDS.iter().filter(|f| ["profile", "host", "set"].contains(&f.key));
         let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
         let one = |entry: &SystemEntry| {
-            // A parameter without a usual value may be absent.
+            // The JSON may lack a parameter that has no usual value.
             let presence = |field: &Field| match entry.usual.get(field.key) {
                 Some(_) => Presence::Always,
                 None => Presence::OrAbsent,

@@ -1,4 +1,5 @@
-//! Compares results with earlier ones: results of `simulate` and `sweep`, and statistics of programs.
+//! Compares results with earlier results. A result is from `simulate`, from `sweep`, or the statistics of a
+//! program.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -24,14 +25,14 @@ impl FromStr for Tolerance {
     }
 }
 
-/// A number that both results have.
+/// The change of a number that both results have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// Name of the number.
     pub what: String,
     /// Earlier value.
     pub before: f64,
-    /// New value; null if it is not known any more.
+    /// New value; null if the new result does not know it.
     pub now: Option<f64>,
     /// Relative change; null if the new value is not known, or the earlier one is 0.
     pub change: Option<f64>,
@@ -110,21 +111,22 @@ fn point(json: &Value) -> Numbers {
     simulation(&format!("{}: ", at.join(" ")), json)
 }
 
-/// Counts of a program per work request, because runs may differ in length. Counts that follow from this
-/// device's own timing are left out.
+/// Counts of a program, divided by its work requests because runs may differ in length. Leaves out counts
+/// that depend on the timing of this device.
 fn statistics(json: &Value) -> Numbers {
     let total = &json["total"];
     let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
     let mut numbers = Numbers::new();
     flatten("", total, &mut |name, number| {
-        if !name.starts_with("outstanding") && name != "work_requests" {
+        let depends_on_timing = ["outstanding", "rnr"].iter().any(|prefix| name.starts_with(prefix));
+        if !depends_on_timing && name != "work_requests" {
             numbers.insert(format!("{name} per work request"), each.map(|each| number / each));
         }
     });
     numbers
 }
 
-/// Shows each number of a tree, with its path as name.
+/// Calls `show` with each number of a JSON tree. The name of a number is its path.
 fn flatten(name: &str, json: &Value, show: &mut impl FnMut(&str, f64)) {
     match json {
         Value::Number(number) => show(name, number.as_f64().unwrap_or(f64::NAN)),
@@ -158,7 +160,7 @@ fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Ch
     Change { what: what.to_owned(), before, now, change, beyond }
 }
 
-/// Compares the numbers in `now` with the numbers in `before`. Each is a file name and its JSON.
+/// Compares the numbers in `now` with the numbers in `before`. Both are pairs of a file name and its JSON.
 ///
 /// # Errors
 /// One sentence if a file is not a result, the kinds differ, or no number is in both.
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(beyond(&before, &result("9.4", "96"), "5%"), ["mops"]);
         assert_eq!(beyond(&before, &result("9.4", "96"), "10%"), [""; 0]);
         assert_eq!(beyond(&before, &before, "0%"), [""; 0]);
-        // A result in which nothing completes is not a small change.
+        // If nothing completes any more, this is more than any tolerance.
         assert_eq!(beyond(&before, &result("null", "null"), "50%"), ["latency p99, ns", "mops"]);
         assert_eq!(beyond(&result("0", "1"), &result("1", "1"), "50%"), ["mops"]);
     }
@@ -240,7 +242,7 @@ mod tests {
         let stats = |n: u64, doorbells: u64| {
             format!(
                 r#"{{"profile": "cib", "workload_share": 1, "total": {{"work_requests": {n}, "doorbells": {doorbells},
-                 "outstanding_mean": {n}, "pcie": {{"mmio_writes": {doorbells}}}, "verbs": {{"write": {n}}}}}}}"#
+                 "outstanding_mean": {n}, "rnr_naks": {doorbells}, "pcie": {{"mmio_writes": {doorbells}}}, "verbs": {{"write": {n}}}}}}}"#
             )
         };
         assert_eq!(beyond(&stats(100, 10), &stats(3000, 300), "1%"), [""; 0]);

@@ -1,4 +1,4 @@
-//! Resource costs of operations of several workloads, side by side.
+//! Compares the resource costs of operations between workloads.
 
 use crate::limits::limits;
 use crate::plan::{Run, Work};
@@ -6,16 +6,16 @@ use doorbell_nic::Resource;
 use doorbell_nic::limits::{Limit, Measure};
 use serde::Serialize;
 
-/// Cost of operations on a resource, from the lowest bound that the resource sets at each side. Unknown for
-/// systems.
+/// Cost of operations on a resource, for each compared workload (side). It comes from the lowest bound that
+/// the resource sets. Unknown for systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// The resource.
     pub resource: Resource,
-    /// Largest rate of all machines that the resource allows, in millions per second. It is null at sides
-    /// without such a bound.
+    /// For each side, the largest rate of all machines that the resource allows, in millions per second. Null
+    /// for a side without such a bound.
     pub mops: Vec<Option<f64>>,
-    /// Terms that differ between sides.
+    /// Terms of the bound that differ between sides.
     pub terms: Vec<CostTerm>,
 }
 
@@ -26,7 +26,7 @@ pub struct CostTerm {
     pub what: &'static str,
     /// Unit of the amounts.
     pub unit: Measure,
-    /// Cost of an operation at each side; null if the side has no such term.
+    /// Cost of an operation for each side; null for a side without this term.
     pub amounts: Vec<Option<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Comparisons: workloads side by side, and results with earlier results.
+//! Comparisons of several workloads, and of results with earlier results.
 
 mod baseline;
 mod costs;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Version of the JSON of a [`Comparison`]. Later versions only add fields.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
-/// Workloads side by side, as their JSON output.
+/// A comparison of workloads, as its JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Always [`COMPARISON_SCHEMA`].
@@ -30,7 +30,7 @@ pub struct Comparison {
     pub explained: bool,
     /// The compared workloads.
     pub sides: Vec<Side>,
-    /// Options that differ, with their value at each side; null if a side has no such option.
+    /// Options that differ, each with its value for every side; null for a side without the option.
     pub options: BTreeMap<String, Vec<serde_json::Value>>,
     /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
@@ -43,20 +43,20 @@ pub struct Side {
     pub name: String,
     /// The workload with all of its options resolved.
     pub workload: serde_json::Value,
-    /// The result; absent if the comparison was stopped before.
+    /// The result; absent if the comparison was stopped before it was known.
     #[serde(flatten)]
     pub found: Option<Found>,
-    /// Rate relative to the first side: 0.1 is 10% more. It is null at the first side, if a rate is unknown,
-    /// and if the first rate is 0.
+    /// Rate relative to the first side: 0.1 is 10% more. Null for the first side itself, if a rate is
+    /// unknown, or if the first rate is 0.
     pub change: Option<f64>,
     /// Whether the rates differ by more than their intervals allow; null if the intervals are not known.
     pub beyond_intervals: Option<bool>,
 }
 
-/// Runs named workloads and puts their results side by side. With `explain`, reruns find the bottlenecks.
+/// Runs named workloads and compares their results. With `explain`, reruns find the bottlenecks.
 ///
 /// # Errors
-/// One sentence that names the side, if its workload is invalid or has no result.
+/// One sentence that names the side, if the side's workload is invalid or has no result.
 pub fn compare(
     sides: &[(String, Given)],
     explain: bool,
@@ -99,7 +99,7 @@ fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
     let mut apart = workload.clone();
     let Some(fields) = apart.as_object_mut() else { return apart };
     let Some(serde_json::Value::Array(classes)) = fields.remove("class") else { return apart };
-    // For options of threads, the top level only repeats the first class.
+    // The top level only repeats the first class's options of threads, so they are dropped there.
     fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
     for (number, class) in classes.iter().enumerate() {
         let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
@@ -123,8 +123,8 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
     (first.mops > 0.0).then(|| other.mops / first.mops - 1.0)
 }
 
-/// Whether the rates differ by more than the interval of their difference. The measurements are independent,
-/// so its half-width is the root of the sum of the squared half-widths.
+/// Whether the rates differ by more than the half-width of the interval of their difference. The measurements
+/// are independent, so this half-width is the root of the sum of the squared half-widths.
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)

@@ -9,16 +9,17 @@ use crate::results::{Advice, Gain, MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_schema::Duration;
 
-/// Most candidates to simulate.
+/// Largest number of candidates to simulate.
 const MOST: usize = 12;
 
-/// Rates that differ by less than this share count as equal. The likelier candidate then comes first.
+/// Rates that differ by less than this share count as equal. Among equal candidates, the likelier one comes
+/// first.
 const ALIKE: f64 = 0.01;
 
-/// A candidate with more than this many times the work of the run is not tried.
+/// A candidate is not tried if it has more than this many times the work of the run.
 const MUCH_LONGER: f64 = 100.0;
 
-/// A command that the user could type instead, with its run.
+/// A command that the user could type instead, and the run of this command.
 struct Candidate {
     command: String,
     run: Run,
@@ -26,8 +27,8 @@ struct Candidate {
 
 /// Adds advice to the explained outcome of `typed`: changed options that raise the rate. Each candidate is
 /// simulated with the draws and the virtual time of `run`. If interrupted, the advice covers the finished
-/// candidates. Nothing is tried for threads in classes, because no flag can change the options in a file's
-/// class.
+/// candidates. For threads in classes there is no advice, because no flag can change options of a class in a
+/// file.
 pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>) -> Outcome {
     if outcome.waits.is_some() {
         return outcome;
@@ -41,7 +42,8 @@ pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>)
     Outcome { advice, ..outcome }
 }
 
-/// The changes of `run` that raise the rate of `base`, best first; `None` if that is not known.
+/// The changes of `run` that raise the rate of `base`, best first. `None` if it is unknown whether any change
+/// does.
 fn of_changes(
     typed: &Typed,
     run: &Run,
@@ -50,7 +52,7 @@ fn of_changes(
     control: &Control<'_>,
 ) -> Option<Vec<Advice>> {
     let tried = tried(typed, run, changes);
-    // A candidate that fails does not invalidate the run, which has its result.
+    // A candidate that fails does not invalidate the run, because the run already has its result.
     let found = simulated(&tried, base, control).unwrap_or_default();
     let is_whole = found.len() == tried.len();
     let mut advice: Vec<Advice> =
@@ -58,12 +60,12 @@ fn of_changes(
     // The stable sort keeps the order of equally good candidates.
     let rank = |advice: &Advice| (advice.mops.ln() / ALIKE).round();
     advice.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-    // Only if candidates were tried and all of them ran is it known that nothing helps.
+    // That nothing helps is known only if candidates were tried, and all of them ran.
     let is_known = is_whole && !tried.is_empty();
     Some(advice).filter(|advice| is_known || !advice.is_empty())
 }
 
-/// The candidates that can run and differ from the present run.
+/// The candidates that can run, and that differ from the present run and from each other.
 fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
     let (mut known, most) = (vec![now.key()], MUCH_LONGER * now.cost());
     let mut tried = Vec::new();
@@ -82,8 +84,8 @@ fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
     tried
 }
 
-/// The run of a typed command on the machines of `now`. `None` if the command is invalid, or machines post to
-/// other machines than now.
+/// The run of a typed command on the machines of `now`. `None` if the command is invalid, or if machines
+/// would post to another number of machines than in `now`.
 fn asked(typed: &Typed, now: &Run) -> Option<Run> {
     match (Asked::of(&typed.given().ok()?).ok()?, &now.work) {
         (Asked::Verbs(workload), Work::Verbs(before)) => {
@@ -95,7 +97,7 @@ fn asked(typed: &Typed, now: &Run) -> Option<Run> {
     }
 }
 
-/// Outcomes of the candidates that were not stopped.
+/// Runs the candidates. Returns the command and the outcome of each candidate that was not stopped.
 fn simulated(
     tried: &[Candidate],
     base: &Outcome,
@@ -107,7 +109,7 @@ fn simulated(
         all(&runs, control)
     };
     let ran = timed(&base.measured, &tried.iter().collect::<Vec<_>>())?;
-    // A candidate that looks better but is unsettled runs again with a longer warm-up, unless its warm-up is
+    // A candidate that seems better but is unsettled runs again with a longer warm-up, unless its warm-up is
     // given.
     let open = |c: &Candidate| c.run.timed_as(&base.measured).key() != c.run.key();
     let unsettled = |c: &Candidate, ran: &Option<Outcome>| {
@@ -124,13 +126,13 @@ fn simulated(
     Ok(found.collect())
 }
 
-/// A time of equal duration right after `measured`. All of `measured` becomes warm-up.
+/// The time right after `measured`, of equal duration. The warm-up lasts until the end of `measured`.
 fn after(measured: &MeasuredTime) -> MeasuredTime {
     let warmup = Duration::new(measured.warmup.span() + measured.duration.span());
     MeasuredTime { warmup, ..measured.clone() }
 }
 
-/// The advice, if the rate is higher.
+/// The advice, if the candidate's rate is noticeably higher.
 fn told(command: String, ran: &Outcome, base: &Outcome) -> Option<Advice> {
     let (mops, mops_half) = ran.told_rate();
     let change = Gain::between(base.told_rate(), (mops, mops_half));

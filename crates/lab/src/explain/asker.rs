@@ -1,4 +1,4 @@
-//! Interface to request reruns, and the use of their results.
+//! The interface by which an explanation requests reruns.
 
 use crate::plan::Run;
 use crate::results::{Gain, Outcome};
@@ -10,14 +10,14 @@ pub(super) type Asker<'a, E> = dyn FnMut(&[(String, Run)]) -> Result<Vec<Option<
 /// Extent of the reruns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// 10% more of each resource, which shows the resource that sets the rate. The judgement of papers'
-    /// claims uses this.
+    /// 10% more of each resource. This shows which resource sets the rate. It is the depth for judging claims
+    /// of papers.
     Tenths,
-    /// In addition, twice the number of counted resources, and several resources together.
+    /// In addition, twice as many of each countable resource, and more of several resources together.
     Whole,
 }
 
-/// The gain from more of a resource; `None` if its rerun was stopped.
+/// An increase of a resource, and the gain from it; `None` if the rerun was stopped.
 pub(super) type Lifted = (More, Option<Gain>);
 
 /// Gain in rate of `ran` over `base`.

@@ -6,7 +6,7 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
 
-/// From this weight on, a counted resource limits the rate even though nothing is busy.
+/// With this weight or more, a counted resource limits the rate even if nothing is busy.
 const SETS: f64 = 0.3;
 
 /// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.
@@ -14,7 +14,8 @@ pub fn percent(gain: f64) -> String {
     format!("{:+.1}%", (gain * 1000.0).round() / 10.0 + 0.0)
 }
 
-/// Formats a gain with the half-width of its interval. A gain within its interval or below 1% is "none".
+/// Formats a gain with the half-width of its interval. A gain that is below 1%, or smaller than the
+/// half-width, is "none".
 pub fn change(gain: Gain) -> String {
     match gain.half {
         _ if !gain.is_noticeable() => "none".to_owned(),
@@ -23,8 +24,8 @@ pub fn change(gain: Gain) -> String {
     }
 }
 
-/// Whether a resource was busy enough to limit the rate. A core that polls for completions is always busy.
-/// Cores therefore count only if a faster core may raise the rate.
+/// Whether some resource was busy enough to limit the rate. A core that polls for completions is always busy,
+/// so cores count only if faster cores may raise the rate.
 pub(super) fn is_busy(resources: &[Utilization], lifts: &[(More, Gain)]) -> bool {
     counting(resources, lifts)
         .any(|r| towards_the_nic(resources, r).unwrap_or(0.0).max(r.utilization) >= BUSY)
@@ -39,7 +40,7 @@ fn counting<'a>(
     resources.iter().filter(move |r| cores || r.class() != Resource::Cpu)
 }
 
-/// Describes the most important change of the rate, and the next.
+/// Describes the gain `best`, and the largest noticeable gain from another resource.
 fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     let Some((more, gain)) = best else {
         return match lifts.iter().any(|(_, gain)| gain.may_be_more()) {
@@ -61,8 +62,8 @@ fn amount(more: More) -> String {
     }
 }
 
-/// The bottleneck according to reruns. `lifts` has the largest gain first. `best` is the most important
-/// noticeable gain.
+/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the most important
+/// noticeable gain. `set` is a set of resources that limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],
@@ -126,7 +127,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Adds the largest part of an operation's time, if that time limits the rate.
+/// Adds the largest part of an operation's time to the description, if `time` is known.
 pub(super) fn with_time(bottleneck: Bottleneck, time: Option<&OperationTime>) -> Bottleneck {
     let largest = time.and_then(latency::largest);
     let text = largest.map_or(bottleneck.text.clone(), |part| format!("{}; {part}", bottleneck.text));
@@ -178,7 +179,7 @@ mod tests {
         Gain { gain, half: Some(0.002) }
     }
 
-    /// The bottleneck, determined as for reruns.
+    /// The bottleneck according to reruns with these gains.
     fn found(used: &[Utilization], lifts: &[(More, f64)], set: Option<&Set>) -> Bottleneck {
         let lifts: Vec<(More, Gain)> = lifts.iter().map(|(more, of)| (*more, gain(*of))).collect();
         let best = lifts.iter().find(|(_, gain)| gain.is_more()).copied();

@@ -7,7 +7,7 @@ use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
-/// An option, or several options that together say one thing.
+/// An option, or several options that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knob {
     Qps,
@@ -25,7 +25,7 @@ enum Knob {
     Counters,
 }
 
-/// All knobs; the first help most often.
+/// All knobs. The first ones help most often.
 const ALL: [Knob; 13] = [
     Knob::Window,
     Knob::Reads,
@@ -79,7 +79,7 @@ pub(super) fn candidates(
     first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()
 }
 
-/// Whether both workloads post to equally many machines.
+/// Whether the posts of both workloads reach equally many machines.
 pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
     let reached = |w: &Resolved| match (w.transport, w.pattern) {
         (QpType::Ud, _) | (_, Pattern::Inbound) => w.machines - 1,
@@ -89,7 +89,7 @@ pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
     reached(one) == reached(other)
 }
 
-/// A size smaller by more than this fraction of itself (one eighth) counts as another payload.
+/// A size that is smaller by more than this fraction (one eighth) counts as another payload.
 const SMALLER: u32 = 8;
 
 fn number(value: u32) -> Value {
@@ -126,7 +126,7 @@ impl Now<'_> {
         }
     }
 
-    /// Fewer QPs so that all contexts fit into caches, or more so that more units work.
+    /// Fewer QPs, so that all contexts fit into caches, or more QPs, so that more units work.
     fn qps(&self) -> Vec<Change> {
         let qps = self.w.qps;
         let others = self.w.machines - 1;
@@ -135,13 +135,12 @@ impl Now<'_> {
         all.map(|other| Change::to("qps", number(other))).collect()
     }
 
-    /// More outstanding operations, or fewer so that caches hold them.
+    /// More outstanding operations, or fewer, so that they fit into caches.
     fn windows(&self) -> Vec<Change> {
         let operations = self.w.window().operations();
         let all = [operations.saturating_mul(4), operations.saturating_mul(16), operations / 4];
         let same = all.into_iter().filter(|other| *other > 0).map(|other| self.window(other));
-        // One window for all operations of a thread. Caches may hold it even if they cannot hold a window per
-        // QP.
+        // One window for all operations of a thread. It may fit into caches even if a window per QP does not.
         let of_thread = (matches!(self.w.window(), Window::PerQp(_)) && self.w.qps > 1)
             .then(|| Change::to("window", number(16)).without("window_per_qp"));
         of_thread.into_iter().chain(same).collect()
@@ -154,7 +153,8 @@ impl Now<'_> {
         }
     }
 
-    /// Sets an option, and enlarges a window that was given if it has no room for the option.
+    /// Sets an option to `value`. Enlarges a given window if it has less room than `room`, which the option
+    /// needs.
     fn with_room(&self, key: &'static str, value: u32, room: u32) -> Change {
         let change = Change::to(key, number(value));
         let lanes = match self.w.window() {
@@ -173,7 +173,7 @@ impl Now<'_> {
     fn batches(&self) -> Vec<Change> {
         let all = [16, 4, 64, 1].into_iter().filter(|batch| *batch != self.w.batch);
         all.map(|batch| match self.w.window() {
-            // A batch goes to a single QP.
+            // A batch is posted to a single QP, so it must fit into the window of this QP.
             Window::PerThread(now) if now >= batch * 2 => Change::to("batch", number(batch)),
             _ => self.with_room("batch", batch, batch * 2),
         })
@@ -212,7 +212,7 @@ impl Now<'_> {
         }
     }
 
-    /// Payload in one piece, at the start of cache lines.
+    /// Payload in one piece, and at the start of a cache line.
     fn placement(&self) -> Vec<Change> {
         let mut all = Vec::new();
         if self.w.sges.is_some_and(|sges| sges > 1) {
@@ -229,7 +229,7 @@ impl Now<'_> {
         all
     }
 
-    /// Counters with a lock each, as far as there are enough locks.
+    /// More counters, so that each has a lock of its own, as far as there are enough locks.
     fn counters(&self) -> Vec<Change> {
         match self.w.counters.map(|counters| counters.count) {
             None => return Vec::new(),
@@ -239,7 +239,7 @@ impl Now<'_> {
             }
             Some(_) => {}
         }
-        // Addresses that differ only below this bit share a lock. A counter takes 8 bytes.
+        // Addresses that differ only in bits below `slot_low_bit` share a lock. A counter has 8 bytes.
         let per_lock = 1 << self.profiles.first().device.atomics.slot_low_bit.clamp(3, 30);
         [per_lock, 64].map(|stride| Change::to("counter_stride", number(stride))).into()
     }
@@ -254,8 +254,8 @@ impl Now<'_> {
         }
     }
 
-    /// The largest sizes that are slightly smaller but cheaper: whole packets, whole lines, or inline
-    /// payload.
+    /// Slightly smaller sizes that are cheaper: the largest ones that make whole packets, make whole lines,
+    /// or fit inline.
     fn sizes(&self) -> Vec<Change> {
         // The sizes of a mix are part of the workload.
         let Some(&Operation { verb, size, .. }) = self.w.only_operation() else { return Vec::new() };

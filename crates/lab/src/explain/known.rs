@@ -1,4 +1,4 @@
-//! Bottlenecks of runs from known results.
+//! Finds bottlenecks of runs from known results.
 
 use super::asker::Depth;
 use super::observe::observed;
@@ -7,14 +7,15 @@ use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use std::sync::atomic::Ordering;
 
-/// Returns the result of a run with its bottleneck, which needs reruns with more of some resources.
+/// Returns the result of a run with its bottleneck. The bottleneck needs the results of reruns with more of
+/// some resources.
 ///
 /// # Errors
 /// If a result is not known yet, or a run failed.
 pub fn explained(known: &Known, run: &Run, what: &str, depth: Depth) -> Result<Outcome, NotYet> {
     let base = known.of(run, what)?;
     let explained = observed(&base, run, depth, &mut |runs| {
-        // All reruns are requested before the first unknown result ends this.
+        // Requests all reruns before the first unknown result returns early.
         let all: Vec<_> = runs.iter().map(|(name, run)| known.of(run, &format!("{what}: {name}"))).collect();
         all.into_iter().map(|ran| Ok(Some(Outcome::clone(&*ran?)))).collect()
     });
@@ -28,7 +29,7 @@ pub(crate) type Failed = (usize, SimulateError);
 /// the work was interrupted before it was known.
 ///
 /// # Errors
-/// The first failure. It keeps further runs from starting.
+/// The first failure. No further runs start after it.
 pub(crate) fn results(
     runs: &[(String, Run)],
     explain: bool,

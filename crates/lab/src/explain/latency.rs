@@ -4,8 +4,8 @@ use crate::limits::least_way;
 use crate::plan::{Run, Work};
 use crate::results::{OperationTime, Outcome, TimePart};
 
-/// The unloaded parts of an operation's latency, and its waiting time. Only for workloads of one verb with a
-/// known latency, because operations of a mix or of thread classes have different parts.
+/// The parts of an operation's latency without load, and its waiting time. `None` for a mix and for thread
+/// classes, because their operations have different parts. Also `None` if the latency is unknown.
 pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime> {
     let Work::Verbs(w) = &run.work else { return None };
     w.only_operation()?;

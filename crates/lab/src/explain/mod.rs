@@ -27,8 +27,8 @@ use doorbell_nic::More;
 use doorbell_workload::Resolved;
 use observe::{Explained, observed};
 
-/// Makes a run, and reruns it with more of each resource. The bottleneck is the resource that raises the rate
-/// most. If machines differ, that resource is also increased on each machine group alone.
+/// Makes a run, and reruns it with more of each resource. The bottleneck is the resource whose increase
+/// raises the rate most. If machines differ, this resource is also increased on each machine group alone.
 ///
 /// # Errors
 /// If a parameter does not fit, or the run was stopped before anything was measured.
@@ -44,7 +44,7 @@ pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateErro
     Ok(outcome)
 }
 
-/// Gains from more of a resource on each group alone. If interrupted, only for the groups that were run.
+/// Gains from more of a resource on each group alone. If interrupted, covers only the groups that were run.
 fn by_group(
     run: &Run,
     more: More,
@@ -61,7 +61,7 @@ fn by_group(
     Ok(all(&runs, control)?.into_iter().enumerate().filter_map(lift).collect())
 }
 
-/// Names the group with the resource that matters, if there is one.
+/// Names the group whose resource matters most, if one stands out.
 fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     let Some(most) = lifts.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return };
     let names = w.group_names();

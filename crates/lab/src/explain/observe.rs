@@ -1,4 +1,5 @@
-//! Conclusions from reruns, independent of the code that makes the reruns.
+//! Finds the bottleneck of a run. A *rerun* repeats the run with more of one resource, or of several. The
+//! caller supplies the code that makes reruns.
 
 use super::asker::{Asker, Depth, Lifted};
 use super::relaxed::{self, singles, weight};
@@ -11,15 +12,17 @@ use doorbell_nic::{More, Resource};
 /// A run with the conclusions from its reruns.
 pub(super) struct Explained {
     pub(super) outcome: Outcome,
-    /// The increase that raises the rate most, if any does.
+    /// Among the resource increases that raise the rate, the one with the largest [`weight`]; `None` if no
+    /// increase raises the rate.
     pub(super) best: Option<More>,
 }
 
-/// From this weight on, one resource alone sets the rate.
+/// A resource limits the rate alone if its [`weight`] is at least this. With weight 1, the rate grows in
+/// proportion to the resource.
 const ALONE: f64 = 0.8;
 
-/// Finds the bottleneck of `run`, with the result `base`. Reruns use the draws and the virtual time of `run`.
-/// The bottleneck is observed only if all reruns were made.
+/// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
+/// `base`. If some reruns were not made, the bottleneck is only the busiest resource.
 pub(super) fn observed<E>(
     base: &Outcome,
     run: &Run,
@@ -45,7 +48,8 @@ pub(super) fn observed<E>(
     let is_busy = bottleneck::is_busy(&used, &lifts);
     let shared =
         depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
-    // Even a largest gain within its interval may be as large as the gain of several resources.
+    // The largest gain of one resource, even if it is smaller than its confidence interval. Only sets of
+    // resources that gain more than this are considered.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);
     let set = if shared { smallest(base, run, alone, ask)? } else { None };
     let found = bottleneck::observed(&used, &lifts, best, set.as_ref(), is_busy, &name);
@@ -71,7 +75,7 @@ fn shown(
     outcome
 }
 
-/// The gains from reruns that were made, largest first. Equal gains are in the order of resources.
+/// The gains from those reruns that were made, largest first. Equal gains are in the order of resources.
 fn known(found: Vec<Lifted>) -> Vec<(More, Gain)> {
     let mut lifts: Vec<(More, Gain)> =
         found.into_iter().filter_map(|(more, gain)| Some((more, gain?))).collect();
@@ -82,7 +86,7 @@ fn known(found: Vec<Lifted>) -> Vec<(More, Gain)> {
 /// The most important increase among those that raise the rate.
 fn best(lifts: &[(More, Gain)]) -> Option<(More, Gain)> {
     let of = |(more, gain): &(More, Gain)| relaxed::weight(*more, *gain);
-    // The first of equally important ones.
+    // Of several equally important increases, takes the first.
     lifts.iter().filter(|(_, gain)| gain.is_more()).rev().max_by(|a, b| of(a).total_cmp(&of(b))).copied()
 }
 

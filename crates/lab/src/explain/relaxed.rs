@@ -5,11 +5,11 @@ use crate::plan::Run;
 use crate::results::{Gain, Outcome};
 use doorbell_nic::{More, Resource};
 
-/// Factor of the increase of counted resources.
+/// Factor by which counted resources are increased.
 const TIMES: u32 = 2;
 
-/// A cache with misses is usually large enough at this multiple of its size. If entries are used in turn, all
-/// of them miss until all fit.
+/// A cache with misses is usually large enough at this multiple of its size. Smaller steps may show nothing:
+/// if entries are used in turn, all lookups miss until all entries fit.
 const FITS: u32 = 64;
 
 /// A cache may limit the rate if at least this share of its lookups misses.
@@ -28,7 +28,7 @@ pub(super) fn singles<E>(
     }
     let mut lifts = each(base, run, &wanted, ask)?;
     if depth == Depth::Tenths {
-        // Claims name the larger of two gains, however small the difference.
+        // Without intervals, because claims name the larger of two gains, however small the difference is.
         lifts.iter_mut().filter_map(|(_, gain)| gain.as_mut()).for_each(|gain| gain.half = None);
     }
     if depth == Depth::Whole {
@@ -49,20 +49,21 @@ fn each<E>(base: &Outcome, run: &Run, wanted: &[More], ask: &mut Asker<'_, E>) -
     Ok(lifts)
 }
 
-/// Whether a rerun with more of this resource would repeat the run.
+/// Whether a rerun with more of this resource would only repeat the run.
 fn is_without_effect(base: &Outcome, run: &Run, resource: Resource) -> bool {
     base.without_effect.contains(&resource) || !run.may_use(resource)
 }
 
-/// The share of lookups in a cache that missed, over all machines.
+/// The share of a cache's lookups that missed, over all machines.
 pub(super) fn misses(base: &Outcome, cache: Resource) -> f64 {
     let those = base.caches.iter().filter(|c| c.cache.resource() == cache);
     let (hits, misses) = those.fold((0, 0), |(hits, misses), c| (hits + c.hits, misses + c.misses));
     if misses == 0 { 0.0 } else { misses as f64 / (hits + misses) as f64 }
 }
 
-/// Weight of a resource, given the gain from more of it. It is 1 if the rate grows in proportion to the
-/// resource. For caches there is no such proportion: all misses may fit into a slightly larger cache.
+/// Weight of a resource, from the gain of an increase. The weight is 1 if the rate grows in proportion to the
+/// resource. For caches, the weight ignores the factor of the increase, because a slightly larger cache may
+/// hold all entries.
 pub(super) fn weight(more: More, gain: Gain) -> f64 {
     match more {
         More::Times(resource, times) if !resource.is_cache() => gain.gain.ln_1p() / f64::from(times).ln(),

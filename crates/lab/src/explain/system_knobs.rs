@@ -31,7 +31,8 @@ pub(super) fn candidates(profile: &Profile, w: &SystemWorkload) -> Vec<Change> {
     all
 }
 
-/// Toggles a switch. To get a value that no flag sets, the change leaves the parameter out.
+/// Toggles a switch. If no flag sets the new value, the change leaves the parameter out, so that it has its
+/// usual value.
 fn toggled(w: &SystemWorkload, field: &'static Field) -> Option<Change> {
     match w.value(field.key)? {
         // Only a flag turns batching off; its usual value is on.

@@ -7,16 +7,17 @@ use crate::results::{Gain, Outcome, Utilization};
 use doorbell_nic::{More, Part, Resource};
 use std::collections::BTreeMap;
 
-/// Most resources that are increased together.
+/// Largest number of resources that are increased together.
 const MOST: usize = 4;
 
-/// A resource may limit the rate together with others if it is busy for at least this share of the time.
+/// A resource that is busy for at least this share of the time may limit the rate together with other
+/// resources.
 const USED: f64 = 0.4;
 
-/// A cache may limit the rate together with others if at least this share of its lookups misses.
+/// A cache in which at least this share of lookups misses may limit the rate together with other resources.
 const MISSES: f64 = 0.05;
 
-/// A set counts only if it gains this much more than the best single resource.
+/// A set counts only if its gain exceeds the gain of the best single resource by at least this much.
 const BEYOND: f64 = 0.01;
 
 /// Several resources, and the gain from more of all of them.
@@ -26,8 +27,8 @@ pub(super) struct Set {
     pub(super) gain: Gain,
 }
 
-/// The smallest set of busy resources with a gain above `alone`, the gain of the best single resource: the
-/// best of all pairs, else all busy resources.
+/// The best pair of busy resources whose gain exceeds `alone` by enough. If there is none, the set of all
+/// busy resources, if its gain does. `alone` is the gain of the best single resource.
 pub(super) fn smallest<E>(
     base: &Outcome,
     run: &Run,
@@ -45,7 +46,7 @@ pub(super) fn smallest<E>(
     best(base, run, &[busy], alone, ask)
 }
 
-/// The set with the largest gain, if it is large enough.
+/// The set with the largest gain, among the sets whose gain exceeds `alone` by enough.
 fn best<E>(
     base: &Outcome,
     run: &Run,
@@ -64,7 +65,7 @@ fn best<E>(
     Ok(lifted.filter(beyond).max_by(|a, b| a.gain.gain.total_cmp(&b.gain.gain)))
 }
 
-/// More of each of the most used resources, busiest first, and of caches with misses.
+/// Increases of the most used resources, busiest first, and then of caches with misses.
 fn busiest(base: &Outcome) -> Vec<More> {
     let loads = loads(&base.used());
     let mut used: Vec<(Resource, f64)> = loads.into_iter().filter(|(_, load)| *load >= USED).collect();
@@ -77,8 +78,8 @@ fn busiest(base: &Outcome) -> Vec<More> {
     all
 }
 
-/// Utilization of the busiest part of each resource. MMIOs and read completions share one direction of PCIe,
-/// so their use of it adds up.
+/// For each resource, the utilization of its busiest part. MMIOs and read completions share one direction of
+/// PCIe, so their utilizations of this direction add up.
 fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
     let mut loads: BTreeMap<Resource, f64> = BTreeMap::new();
     for r in used {
@@ -88,14 +89,15 @@ fn loads(used: &[Utilization]) -> BTreeMap<Resource, f64> {
     loads
 }
 
-/// Utilization of the PCIe direction towards the NIC, if this part takes a share of it.
+/// Utilization of the PCIe direction towards the NIC; `None` if `part` does not use this direction, or
+/// hardly.
 pub(super) fn towards_the_nic(used: &[Utilization], part: &Utilization) -> Option<f64> {
     let shares = |part: Part| matches!(part, Part::PcieMmio | Part::PcieReadCompletions);
     let same = |other: &&Utilization| {
         let (own, other_meter) = (part.meter, other.meter);
         shares(other_meter.part()) && other.machine == part.machine && other_meter.device() == own.device()
     };
-    // A part with almost no share of that direction does not limit the rate.
+    // A part that hardly uses this direction does not limit the rate.
     let takes_part = shares(part.meter.part()) && part.utilization > 0.05;
     takes_part.then(|| used.iter().filter(same).map(|r| r.utilization).sum())
 }

@@ -7,11 +7,11 @@ use doorbell_workload::{Workload, WorkloadError};
 /// The options of a command for a workload or a system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
-    /// A workload file by its name on the command line, with its contents.
+    /// The workload file: its name on the command line, and its contents.
     pub file: Option<(String, Given)>,
     /// Options from flags, which override the file.
     pub flags: Given,
-    /// Profile parameters that flags set for single machine groups, by group number.
+    /// Profile parameters that flags set for single machine groups, each with the number of the group.
     pub of_groups: Vec<(usize, Settings)>,
 }
 
@@ -69,7 +69,7 @@ impl Typed {
         below || self.flags.get(key).is_some()
     }
 
-    /// Applies a change. Returns `None` if flags over the file cannot express it.
+    /// Applies a change. Returns `None` if no flags, added to the file, can express the change.
     pub(super) fn with(&self, change: &Change) -> Option<Typed> {
         let mut typed = self.clone();
         for (key, value) in &change.set {
@@ -103,7 +103,7 @@ impl Typed {
     }
 }
 
-/// The flags that set this value of a field; `None` if no flag can.
+/// The flags that set a field to this value; `None` if no flag can.
 fn words(field: &Field, value: &Value) -> Option<Vec<String>> {
     let flags = field.all_flags();
     if let (FieldKind::Switch, Value::Switch(said)) = (field.kind, value) {

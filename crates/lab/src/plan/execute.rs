@@ -16,16 +16,16 @@ use std::time::Instant;
 pub struct Control<'a> {
     /// Set to stop. Results computed so far are returned.
     pub interrupt: Arc<AtomicBool>,
-    /// Most runs at a time.
+    /// Largest number of concurrent runs.
     pub jobs: usize,
-    /// Wall-clock time that a run may take. It then ends with the result known so far.
+    /// Wall-clock time that a run may take. After this time the run ends with the result known so far.
     pub max_wall: Option<std::time::Duration>,
     /// Receives the progress of the runs.
     pub watch: &'a dyn Watch,
 }
 
 impl Control<'static> {
-    /// Settings without a watcher or a stop, with one run at a time per core.
+    /// Settings without a watcher or a stop. As many runs at a time as cores.
     pub fn quiet() -> Control<'static> {
         Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, watch: &() }
     }
@@ -43,7 +43,8 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Most threads of concurrent runs. Each thread has a stack; see the limit of one run in `doorbell_workload`.
+/// Largest number of simulated threads of all concurrent runs together. It is limited because each thread has
+/// a stack. `doorbell_workload` has the limit of one run.
 const MOST_THREADS: u64 = 30_000;
 
 /// Resources of this machine that a run needs.
@@ -65,7 +66,7 @@ impl Needs {
         Needs { bytes: self.bytes + other.bytes, threads: self.threads + other.threads }
     }
 
-    /// The rest, after `other` is taken from it.
+    /// The difference of both needs.
     fn without(self, other: Needs) -> Needs {
         Needs { bytes: self.bytes - other.bytes, threads: self.threads - other.threads }
     }
@@ -81,7 +82,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Takes the longest run that fits into the budget. If no run is in progress, takes the longest of all.
+    /// Removes the longest run that fits into the budget. If no run is in progress, removes the longest run
+    /// of all.
     fn next(&mut self, needs: &[Needs], budget: Needs) -> Option<usize> {
         let fits = |number: &usize| {
             let all = self.taken.and(needs[*number]);
@@ -227,7 +229,7 @@ mod tests {
         });
         assert_eq!(made.into_inner(), 6);
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "no more than two fit");
-        // A run that needs more than all memory is made alone.
+        // A run that needs more than the whole memory is made alone.
         assert_eq!(order(runs, &make).len(), 6);
     }
 }

@@ -31,12 +31,12 @@ impl Known {
         Known { stored: Some(stored), ..Known::default() }
     }
 
-    /// A view of these results that no longer reads or writes the store.
+    /// A view of the known results that neither reads nor writes the store.
     pub fn unstored(&self) -> Known {
         Known { state: self.state.clone(), stored: None }
     }
 
-    /// Statistics of results from the store, if there is one.
+    /// Statistics of the store, if there is one.
     pub fn taken(&self) -> Option<Taken> {
         self.stored.as_ref().map(|stored| stored.taken())
     }
@@ -45,7 +45,8 @@ impl Known {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Returns the result of a run. If it is not known, the run is wanted from now on.
+    /// Returns the result of a run. If the result is not known, the run is wanted from now on. `what` names
+    /// the run.
     ///
     /// # Errors
     /// If the result is not known yet, or the run failed.
@@ -61,7 +62,7 @@ impl Known {
         Err(NotYet::Wanted)
     }
 
-    /// Number of runs with a result, and how many of them did not settle as intended.
+    /// Number of runs with a result, and how many of these runs did not end as intended.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.lock();
         let ran = || state.known.values().flatten();
@@ -95,7 +96,8 @@ impl Known {
         control.watch.planned(runs.len() as u64);
         execute(&runs, control, &|number, ended| {
             let run = &runs[number];
-            // A run cut short by wall-clock time may have another result next time.
+            // Results that another run may not repeat are not stored, such as those of runs cut short by
+            // wall-clock time.
             if let (Some(stored), Ok(ran)) = (&self.stored, &ended)
                 && ran.ended().is_repeatable()
             {

@@ -31,7 +31,7 @@ pub(crate) fn all(
         control.watch.done(names[number]);
     });
     let ended = ended.into_inner().unwrap_or_else(|e| e.into_inner());
-    // A failure keeps other runs from starting. It is reported instead of the runs that did not start.
+    // After a failure, further runs do not start, so the failure is the error to report.
     if let Some(error) = ended.iter().flatten().find_map(|e| e.as_ref().err().filter(|e| !e.is_interrupt())) {
         return Err(error.clone());
     }

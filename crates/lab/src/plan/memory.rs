@@ -1,6 +1,6 @@
 //! Memory of this machine.
 
-/// Bytes to assume if `/proc/meminfo` does not say.
+/// Bytes to assume if `/proc/meminfo` has no such line.
 const USUAL: u64 = 4 << 30;
 
 /// Bytes of available memory.

@@ -1,8 +1,8 @@
 //! Plans and makes runs.
 //!
-//! Code that needs results requests them. Unknown requested runs go to one list. The cores make the listed
-//! runs, and the requesting code is called again, until it has all results that it needs. Each distinct run
-//! is therefore made only once.
+//! Code that needs results requests runs. Runs without a known result go to a list. The cores make the listed
+//! runs, and then the requesting code is called again. This repeats until the code has all results that it
+//! needs. So each distinct run is made only once.
 
 mod execute;
 mod known;

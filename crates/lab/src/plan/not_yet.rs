@@ -1,4 +1,4 @@
-//! Reasons why a result that needs runs is not known.
+//! Why a result that depends on runs is not known.
 
 use crate::run_error::SimulateError;
 
@@ -9,6 +9,6 @@ pub enum NotYet {
     Wanted,
     /// One of the experiment's runs failed.
     Failed(SimulateError),
-    /// One of the experiment's runs did nothing that can be compared. Holds the reason.
+    /// One of the experiment's runs has no comparable result. Holds the reason.
     Nothing(String),
 }

@@ -36,7 +36,7 @@ impl Run {
         Run { profiles: Arc::new(profiles), work: Work::Verbs(Arc::new(workload)) }
     }
 
-    /// A system on machines of this profile. The profile decides the parameters that the system leaves open.
+    /// A system on machines of this profile. Parameters that depend on the profile get their values.
     pub fn system(profile: &Profile, workload: SystemWorkload) -> Run {
         let work = Work::System(workload.decided(profile));
         Run { profiles: Arc::new(Profiles::from(profile)), work }
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// The work, as the trait that all kinds of work implement.
+    /// The work as [`Planned`], the trait that all kinds of work implement.
     fn planned(&self) -> &dyn Planned {
         match &self.work {
             Work::Verbs(workload) => workload,
@@ -130,17 +130,17 @@ impl Run {
         self.planned().due()
     }
 
-    /// Kind of the work in messages.
+    /// The word for this kind of work in messages.
     pub(crate) fn name(&self) -> &'static str {
         self.planned().name()
     }
 
-    /// Whether more of a resource may change the run.
+    /// Whether the run may use the resource, so that more of it may change the run.
     pub(crate) fn may_use(&self, resource: Resource) -> bool {
         resource != Resource::OutstandingReads || self.planned().may_read()
     }
 
-    /// Relative run time, roughly the number of simulated operations.
+    /// Approximate run time of the simulation, in simulated operations.
     pub(crate) fn cost(&self) -> f64 {
         self.planned().cost(&self.profiles)
     }
@@ -160,7 +160,7 @@ impl Run {
         self.planned().threads()
     }
 
-    /// Executes the run; `watch` may request a trace.
+    /// Executes the run. `watch` may request a trace.
     ///
     /// # Errors
     /// If this machine lacks the memory for the run, or the simulation fails.
@@ -204,7 +204,7 @@ mod tests {
             let given = doorbell_schema::Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
             Run::asked(crate::Asked::of(&given).unwrap()).unwrap().bytes()
         };
-        // Each client has a source of 1 MB and four copies of it.
+        // Each client has a source of 1 MB, and memory for four copies.
         let calls = "system = \"vector-io\"\niovcnt = 16\npiece = 65536\nclients = ";
         assert!(bytes(&format!("{calls}512")) - bytes(&format!("{calls}256")) > 256 * (9 << 20));
         let held = "system = \"consolidate\"\nblocks = ";

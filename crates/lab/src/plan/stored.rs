@@ -12,19 +12,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
-/// Hash of the sources of the model and its programs, from build time.
+/// Hash of the sources of the model and its programs. The build script computes it.
 pub(crate) const MODEL: &str = env!("DOORBELL_MODEL");
 
-/// Suffix of result files. Other files in the directory are left alone.
+/// Suffix of result files. Files without this suffix are never touched.
 const ENDING: &str = ".result.json";
 
-/// Most bytes of all stored results: some hundred times the need of one paper.
+/// Largest size of all stored results together, in bytes: some hundred times the results of one paper.
 const LIMIT: u64 = 256 << 20;
 
-/// Results in a directory. Each file is named by the run and the model that made it.
+/// A store: a directory with a file for each result. The name of a file is a hash of the run and of the
+/// model.
 pub struct Stored {
     dir: PathBuf,
-    /// Whether existing results are ignored.
+    /// Whether to ignore results that are already stored.
     fresh: bool,
     taken: Mutex<Taken>,
 }
@@ -44,12 +45,12 @@ pub struct Taken {
     pub failure: Option<String>,
 }
 
-/// Contents of a file, after a line with their checksum.
+/// Contents of a file. They follow a line with their checksum.
 #[derive(Serialize, Deserialize)]
 struct Kept<O> {
     at: u64,
     outcome: O,
-    /// The part of the outcome that its JSON lacks.
+    /// A field of the outcome that is not part of the outcome's JSON.
     without_effect: Vec<Resource>,
 }
 
@@ -59,8 +60,8 @@ fn sealed(name: &str, kept: &Kept<&Outcome>) -> io::Result<Vec<u8>> {
     Ok([checksum(name, &json).as_bytes(), b"\n", &json].concat())
 }
 
-/// Decodes the contents of a file. Returns `None` if they are incomplete, changed, or from a file of another
-/// name.
+/// Decodes the contents of the file `name`. Returns `None` if they are incomplete, changed, or belong to a
+/// file of another name.
 fn unsealed(name: &str, bytes: &[u8]) -> Option<Kept<Outcome>> {
     let line = bytes.iter().position(|byte| *byte == b'\n')?;
     let (sum, json) = (&bytes[..line], &bytes[line + 1..]);
@@ -84,7 +85,6 @@ pub struct Size {
     pub bytes: u64,
 }
 
-/// The file of a result.
 struct StoredFile {
     path: PathBuf,
     bytes: u64,
@@ -93,8 +93,8 @@ struct StoredFile {
 
 impl Stored {
     /// The directory from the environment: `DOORBELL_CACHE_DIR`, or `doorbell` in `XDG_CACHE_HOME` or
-    /// `~/.cache`. Returns `None` if there is no home directory either. A relative `XDG_CACHE_HOME` is
-    /// ignored, as the XDG Base Directory Specification demands.
+    /// `~/.cache`. Returns `None` if all these are unset and there is no home directory. A relative
+    /// `XDG_CACHE_HOME` is ignored, as the XDG Base Directory Specification demands.
     pub fn usual_dir() -> Option<PathBuf> {
         let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         named("DOORBELL_CACHE_DIR")
@@ -102,12 +102,12 @@ impl Stored {
             .or_else(|| Some(named("HOME")?.join(".cache").join("doorbell")))
     }
 
-    /// A store in this directory, which is created with the first result.
+    /// A store in this directory. Storing the first result creates the directory.
     pub fn new(dir: PathBuf) -> Stored {
         Stored { dir, fresh: false, taken: Mutex::default() }
     }
 
-    /// Sets whether to ignore existing results. New results then replace them.
+    /// Sets whether to ignore results that are already stored. New results then replace them.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Stored {
         Stored { fresh, ..self }
@@ -143,7 +143,8 @@ impl Stored {
             self.lock().damaged += 1;
             return None;
         };
-        // Recently used results are removed last. If the time of use cannot be set, the storage time counts.
+        // Notes the time of use, because recently used results are removed last. If this fails, the storage
+        // time counts.
         let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         let mut taken = self.lock();
         taken.runs += 1;
@@ -152,7 +153,7 @@ impl Stored {
         Some(Outcome { without_effect: kept.without_effect, ..kept.outcome })
     }
 
-    /// Stores a result atomically. A failure is noted in [`Taken`].
+    /// Stores a result atomically. Notes a failure in [`Taken`].
     pub(crate) fn put(&self, run: &Run, outcome: &Outcome) {
         if let Err(error) = self.try_put(run, outcome) {
             self.failed(&error);
@@ -176,7 +177,7 @@ impl Stored {
         Ok(())
     }
 
-    /// A temporary file for a result. Its suffix ensures that it is tidied like a result if the process is
+    /// A temporary file for a result. Because of its suffix, it is removed like a result if the process is
     /// killed.
     fn partial(&self) -> io::Result<tempfile::NamedTempFile> {
         tempfile::Builder::new().suffix(ENDING).tempfile_in(&self.dir)
@@ -223,8 +224,8 @@ impl Stored {
         }
     }
 
-    /// Removes results until the rest has at most `limit` bytes. Without a limit, removes all, including
-    /// empty files.
+    /// Removes the least recently used results until the rest has at most `limit` bytes. Without a limit,
+    /// removes all results, including empty files.
     fn shrink(&self, limit: Option<u64>) -> io::Result<Size> {
         let mut entries = self.entries()?;
         entries.sort_by_key(|entry| entry.used);
@@ -255,7 +256,7 @@ mod tests {
     use doorbell_schema::Given;
     use doorbell_workload::Workload;
 
-    /// A run of each JSON shape: workloads with groups, with counters and with neither, and each system.
+    /// Runs with all shapes of JSON: workloads with groups, with counters, and with neither, and each system.
     fn runs() -> Vec<Run> {
         let verbs = [
             "verb = \"read\"\nqps = 2",
@@ -331,7 +332,7 @@ mod tests {
             damaged += 1;
         }
         assert!(damaged > 10, "{damaged}");
-        // The result of another run.
+        // The file has the result of another run.
         fs::write(path(&runs[1]), &whole).unwrap();
         assert_eq!(stored.get(&runs[1]), None);
         assert_eq!(stored.taken(), Taken { damaged: damaged + 1, ..Taken::default() });
@@ -343,13 +344,13 @@ mod tests {
     fn nothing_of_ours_stays_when_it_is_cleared() {
         let (_dir, stored) = stored();
         let runs = &runs()[..2];
-        // A directory in the place of a result.
+        // A directory has the name of the result's file.
         fs::create_dir_all(stored.dir().join(Stored::name(&runs[0]))).unwrap();
         let ran = made(&runs[0]);
         stored.put(&runs[0], &ran);
         assert!(stored.taken().failure.is_some());
         stored.put(&runs[1], &ran);
-        // A partial file, as left by a process that is killed while it writes.
+        // A temporary file remains, as after a process that was killed while it wrote.
         stored.partial().unwrap().keep().unwrap();
         assert_eq!(stored.clear().unwrap().results, 2);
         assert_eq!(fs::read_dir(stored.dir()).unwrap().count(), 1, "the directory is not ours");

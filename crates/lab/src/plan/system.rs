@@ -1,4 +1,4 @@
-//! A system as the work of a run: its time and memory.
+//! A system as the work of a run: estimates of its time and memory.
 
 use super::work::{Planned, Work, microseconds};
 use crate::asked::SystemWorkload;
@@ -11,12 +11,12 @@ use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_workload::Profiles;
 
-/// Bytes of a client and its part of the server, rounded up.
+/// Bytes of this computer's memory for a client and its part of the server, rounded up.
 const CLIENT: u64 = 400_000;
-/// Most threads of a server.
+/// Largest number of threads of a server.
 const SERVER_THREADS: u64 = 256;
 
-/// Approximate upper bound of the messages that a system exchanges per microsecond.
+/// Approximate upper bound of the messages that a system exchanges in a microsecond.
 const SYSTEM_RATE: f64 = 200.0;
 
 impl Planned for SystemWorkload {
@@ -56,7 +56,7 @@ impl Planned for SystemWorkload {
     }
 
     fn bytes(&self, _profiles: &Profiles) -> u64 {
-        // The buffers, plus a quarter for data about their cache lines.
+        // The buffers of clients, and a quarter more for data about their cache lines.
         let buffers = self.client_bytes() / 4 * 5;
         self.server_bytes() + CLIENT * u64::from(self.clients().clients) + buffers
     }

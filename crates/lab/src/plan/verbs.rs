@@ -1,4 +1,4 @@
-//! A verbs workload as the work of a run: its time and memory.
+//! A verbs workload as the work of a run: estimates of its time and memory.
 
 use super::work::{Planned, Work, microseconds};
 use crate::limits::limits;
@@ -16,15 +16,16 @@ use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved,
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a thread, of a QP, and of a work request in its queues, rounded up.
+/// Bytes of this computer's memory for a thread, for a QP, and for a work request in the QP's queues, rounded
+/// up.
 const THREAD: u64 = 60_000;
 const QP: u64 = 1_500;
 const WORK_REQUEST: u64 = 32;
-/// Bytes of a CQ that belongs to a single QP, and of a CQ entry.
+/// Bytes of this computer's memory for a CQ that belongs to a single QP, and for a CQ entry.
 const CQ: u64 = 300;
 const CQE: u64 = 64;
 
-/// Cost of setting up a QP, in operations.
+/// Run time of setting up a QP, in simulated operations.
 const SET_UP: f64 = 20.0;
 
 impl Planned for Arc<Resolved> {
@@ -97,7 +98,7 @@ fn operations(w: &Resolved, profiles: &Profiles) -> f64 {
     rate * microseconds(w.warmup, w.duration)
 }
 
-/// Bytes that a machine needs in a run of this many operations.
+/// Bytes of this computer's memory for a machine in a run of `operations` operations.
 fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let counts = |class: &ResolvedClass<'_>| {
         class.workload.counters.is_some() && topology::responds(class.workload, machine)
@@ -109,7 +110,7 @@ fn bytes_of(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u
     counters + classes.iter().map(of_class).sum::<u64>()
 }
 
-/// Bytes that the threads of a class need on a machine.
+/// Bytes of this computer's memory for the threads of a class on a machine.
 fn bytes_of_class(w: &Resolved, profile: &Profile, machine: u32, operations: u64) -> u64 {
     let targets = topology::targets(w, machine).len() as u64;
     let threads = (0..w.threads).map(|thread| {

@@ -19,9 +19,9 @@ pub enum Work {
     System(SystemWorkload),
 }
 
-/// Operations that a run needs from its work.
+/// The methods that every kind of work has for a run.
 pub(super) trait Planned {
-    /// Kind of the work in messages.
+    /// The word for this kind of work in messages.
     fn name(&self) -> &'static str;
 
     /// Seed of the random draws.
@@ -33,14 +33,14 @@ pub(super) trait Planned {
     /// Value of a numeric option after defaults and limits; `None` if the option is absent or not a number.
     fn number(&self, key: &str) -> Option<u64>;
 
-    /// Number of operations per signalled one; `None` for a system without the option `signal_every`.
+    /// One of this many operations is signalled; `None` for a system without the option `signal_every`.
     fn signal_every(&self) -> Option<u64>;
 
     /// The work with this warm-up and duration.
     fn timed(&self, warmup: Duration, duration: Duration) -> Work;
 
-    /// The work adapted to more of a resource, for work that limits its own use; `None` if it stays
-    /// unchanged.
+    /// The work adapted to more of a resource, if an option of the work limits its use of the resource;
+    /// `None` if the work stays unchanged.
     fn with(&self, _more: More) -> Option<Work> {
         None
     }
@@ -50,13 +50,13 @@ pub(super) trait Planned {
         true
     }
 
-    /// Operations due per second; `None` if some threads post when earlier operations end.
+    /// Operations that are due per second; `None` if some threads run a closed loop.
     fn due(&self) -> Option<u64>;
 
-    /// Relative run time, roughly the number of simulated operations.
+    /// Approximate run time of the simulation, in simulated operations.
     fn cost(&self, profiles: &Profiles) -> f64;
 
-    /// Rough upper bound of the memory in bytes.
+    /// Rough upper bound of this computer's memory for the work, in bytes.
     fn bytes(&self, profiles: &Profiles) -> u64;
 
     /// Number of simulated threads.

@@ -4,7 +4,7 @@ use super::bottleneck::Bottleneck;
 use super::uses::Utilization;
 use doorbell_nic::Resource;
 
-/// A resource may limit the rate if it is busy for at least this share of the time. If no resource is,
+/// A resource that is busy for at least this share of the time may limit the rate. If no resource is so busy,
 /// latency limits the rate.
 pub(crate) const BUSY: f64 = 0.8;
 
@@ -13,12 +13,13 @@ pub(crate) fn top<'a>(resources: impl Iterator<Item = &'a Utilization>) -> Optio
     resources.max_by(|a, b| a.utilization.total_cmp(&b.utilization))
 }
 
-/// A latency bottleneck, with this description: too few operations are outstanding.
+/// A latency bottleneck with this description. It means that too few operations are outstanding.
 pub(crate) fn latency(text: String) -> Bottleneck {
     Bottleneck { class: Some(Resource::Latency), text, group: None }
 }
 
-/// The bottleneck according to a single run. `completed` says whether any operation completed.
+/// The bottleneck according to a single run. `completed` tells whether any operation completed, and `name`
+/// names a machine.
 pub(crate) fn busiest(
     resources: &[Utilization],
     completed: bool,

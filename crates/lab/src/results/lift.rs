@@ -26,8 +26,8 @@ impl Gain {
             return Gain { gain: 0.0, half: None };
         }
         let ratio = after.0 / before.0;
-        // Both runs use equal draws, but the draws act differently. The errors therefore count as
-        // independent, which rather overestimates them.
+        // Both runs use equal draws, but the draws act differently. So the errors count as independent,
+        // although this overestimates the error of the ratio.
         let half = before.1.zip(after.1).map(|(a, b)| (ratio * a / before.0).hypot(b / before.0));
         Gain { gain: ratio - 1.0, half }
     }

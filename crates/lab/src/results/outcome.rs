@@ -61,13 +61,13 @@ pub struct Outcome {
     pub event_hash: String,
     /// Wall-clock seconds of the whole run.
     pub wall_seconds: f64,
-    /// Resources for which an increase cannot change the run at all; not part of the JSON.
+    /// Resources whose increase cannot change the run at all. Not part of the JSON.
     pub without_effect: Vec<Resource>,
     /// Results that only verbs or only systems have.
     pub of: OutcomeOf,
 }
 
-/// The kind of a run, with the results that only this kind has.
+/// The kind of the run, and the results that only this kind has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutcomeOf {
     /// Results of a verbs workload.
@@ -134,7 +134,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Fairness, given the operations that each client saw completed; `None` if no client saw any.
+    /// Fairness, from the numbers of completed operations of all clients; `None` if no operation completed.
     pub(crate) fn of(done: impl Iterator<Item = u64> + Clone) -> Option<Served> {
         let (all, clients) = (done.clone().sum::<u64>(), done.clone().count());
         let part = |done: Option<u64>| done.unwrap_or(0) as f64 * clients as f64 / all as f64;
@@ -142,11 +142,11 @@ impl Served {
     }
 }
 
-/// From this latency on, in nanoseconds, a latency is more precise than a rate. Shorter operations complete
-/// often enough for a precise rate.
+/// If operations take at least this many nanoseconds, their latency is more precise than their rate. Shorter
+/// operations complete often enough for a precise rate.
 const FINE: f64 = 200.0;
 
-/// Operations that a thread counts: received messages for SENDs, completions for all else.
+/// Number of operations that a thread counts: received messages for SENDs, and completions for other verbs.
 fn of_thread(thread: &ThreadResult) -> u64 {
     thread.completed + thread.received
 }
@@ -164,7 +164,7 @@ pub(crate) fn rates(w: &Resolved, run: &RawRun) -> Vec<f64> {
     }
     let seconds = run.shown.span().as_secs_f64();
     let all = operations.iter().sum::<u64>() as f64 / seconds / 1e6;
-    // Each machine has its share of the counted completions.
+    // The evened rate is divided among machines in proportion to their counted completions.
     let evened = run.shown.evened.filter(|_| all > 0.0).map_or(1.0, |mops| mops / all);
     operations.into_iter().map(|n| n as f64 / seconds / 1e6 * evened).collect()
 }
@@ -231,8 +231,8 @@ impl Outcome {
     }
 
     /// Rate in millions per second for comparisons of reruns, with the half-width of its interval. A single
-    /// client with one operation at a time completes few operations in the measured time. Its latency then
-    /// gives a finer rate than the count.
+    /// client with one operation at a time completes few operations in the measured time. For such a client
+    /// the rate comes from the mean latency, which is more precise than the count.
     pub(crate) fn rate(&self) -> (f64, Option<f64>) {
         match self.mean_alone() {
             Some(ns) => (1e3 / ns, self.interval.latency_ns.map(|half| 1e3 / ns * half / ns)),
@@ -240,7 +240,7 @@ impl Outcome {
         }
     }
 
-    /// Mean latency of a system with a single client and one operation at a time.
+    /// Mean latency of a system with a single client and one operation at a time; `None` for other outcomes.
     fn mean_alone(&self) -> Option<f64> {
         let OutcomeOf::System(of) = &self.of else { return None };
         let Clients { clients, outstanding, .. } = of.workload.clients();
@@ -258,7 +258,7 @@ impl Outcome {
         self.measured.ended
     }
 
-    /// The outcome, unless the run was interrupted. An interrupted measurement is not comparable.
+    /// The outcome; an error if the run was interrupted, because its measurement is not comparable.
     pub(crate) fn unless_interrupted(self) -> Result<Outcome, SimulateError> {
         match self.ended() {
             Ended::Interrupted => Err(SimulateError::Run(RunError::Interrupted)),
@@ -288,7 +288,7 @@ impl Outcome {
     }
 }
 
-/// The resources that operations of a system depend on, among all of its resources.
+/// The utilizations in `all` without the core of the server thread that takes no part in operations.
 pub(crate) fn used_by_operations(w: &SystemWorkload, all: &[Utilization]) -> Vec<Utilization> {
     let beside = w.beside().map(Meter::core);
     let is_beside = |r: &Utilization| r.machine == 0 && Some(r.meter) == beside;

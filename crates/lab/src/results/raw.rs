@@ -1,13 +1,12 @@
-//! Raw results of a run of verbs, before they are summarized.
+//! Raw results of a verbs run. They are summarized later.
 
 use super::shown::{Shown, ShownOfClass};
 use doorbell_programs::worker::{OfKind, ThreadResult};
 use doorbell_sim::Metrics;
 
-/// Raw results of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct RawRun {
-    /// Results of the threads, by machine and thread.
+    /// Results of all threads, each with the number of its machine.
     pub(crate) threads: Vec<(u32, ThreadResult)>,
     /// The summary of the series that all threads share.
     pub(crate) shown: Shown,

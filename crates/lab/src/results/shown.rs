@@ -63,19 +63,19 @@ pub struct Certainty {
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) measured: MeasuredTime,
-    /// Rate in millions per second from evened lumps; `None` if completions do not come in lumps.
+    /// Rate in millions per second from evened completions; `None` if completions are not evened.
     pub(crate) evened: Option<f64>,
     pub(crate) latency: Latency,
     pub(crate) certainty: Certainty,
-    /// The reasons for which threads waited at the end, if nothing completed.
+    /// If nothing completed: why threads were waiting at the end.
     pub(crate) waits: Option<String>,
 }
 
-/// Share of the measured time that may look like warm-up.
+/// At most this share of the measured time may look like warm-up.
 const LOOKS_WARM: f64 = 0.1;
 
 impl Certainty {
-    /// The precision of an overloaded run, which has only an interval of the rate.
+    /// The precision of an overloaded run. Only the interval of the rate remains.
     fn of_overload(self, due: &Due) -> Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
         let rate = Digits(due.rate as f64 / 1e6, 2);
@@ -127,7 +127,7 @@ impl Shown {
                 overrun,
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
-            // If the backlog grows, no latency lasts.
+            // While the backlog grows, latencies grow, too, so there is no latency to report.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
             certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
@@ -157,8 +157,8 @@ impl Shown {
     }
 }
 
-/// An overrun of at most the maximum time divided by this is ignored. It comes from waiting for the work of
-/// ports.
+/// An overrun of at most the maximum time divided by this number is ignored. It comes from waiting for the
+/// work of ports.
 const NEAR: u64 = 10;
 
 /// Overrun of the maximum time, if it is long enough to report.
@@ -193,7 +193,7 @@ fn nothing(series: &CompletionSeries) -> bool {
     series.batches().iter().all(|batch| batch.completed == 0)
 }
 
-/// Confidence intervals of the answers of a series.
+/// Confidence intervals of the rate and the latencies of a series.
 fn intervals(series: &CompletionSeries) -> Certainty {
     if nothing(series) {
         return Certainty::default();
@@ -224,7 +224,8 @@ fn unsettled(
     match course.ended {
         Ended::Overload => return None,
         Ended::Settled if are_within(means, wanted.precision) => return None,
-        // Operations outstanding when the end was decided have changed the intervals.
+        // The intervals were narrow when the end was decided. Operations that were outstanding then may have
+        // widened them.
         Ended::Settled => return within("the run ends"),
         Ended::MaxTime => {
             let later = |over: Duration| {

@@ -1,5 +1,5 @@
-//! Consistency checks of verbs runs. If a check fails, the simulator, the programs and the measurement
-//! disagree. That is a fault of Doorbell, and the run has no result.
+//! Consistency checks of verbs runs. If a check fails, the simulator, the programs or the measurement
+//! contradict each other. This is a fault of Doorbell, and the run has no result.
 
 use crate::results::{Certainty, RawClass, RawRun, rates};
 use doorbell_nic::{Digits, Profile, wqe};
@@ -40,10 +40,10 @@ pub(crate) fn fault(profiles: &Profiles, w: &Resolved, run: &RawRun) -> Option<S
         .or_else(|| buses(profiles, w, &run.metrics))
 }
 
-/// Describes a contradiction among the counts of the devices, in a run of any kind.
+/// Describes a contradiction among the counts of the devices, for a run of verbs or of a system.
 pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
-    // A retransmitted READ is answered again.
+    // After a retransmission more may be placed than was posted, because a repeated READ is answered again.
     let placed = (of.placed_bytes > of.posted_bytes && metrics.sent_again.packets == 0)
         .then(|| format!("devices counted {} B posted, but {} B placed", of.posted_bytes, of.placed_bytes));
     let ended = (of.ended > of.posted)
@@ -51,12 +51,13 @@ pub(crate) fn fault_of_devices(metrics: &Metrics) -> Option<String> {
     ended.or(placed).or_else(|| busy(metrics))
 }
 
-/// Checks that each posted operation is complete or outstanding. A later completion may imply its own.
+/// Checks that each posted operation is complete or outstanding. An operation is also complete if a later
+/// completion covers it.
 fn posts(a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let Accounts { posted, completed, outstanding, .. } = *a;
     let all = completed + outstanding == posted && of.posted == posted;
-    // The device has ended all operations that threads know as complete, and maybe more.
+    // The devices must have ended every operation that threads counted as complete.
     let ended = completed <= of.ended;
     (!all || !ended).then(|| {
         format!(
@@ -78,14 +79,14 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
         return None;
     }
     let of = &metrics.accounts;
-    // For a mix or several transports, the number of SENDs among the ended operations is unknown.
+    // For a mix or several transports, it is unknown how many of the ended operations are SENDs.
     let sends = w.operations().iter().all(|operation| operation.verb.consumes_recv());
     let one_transport = transports(w).iter().all(|transport| *transport == w.transport);
     let (came, lost) = (of.received, metrics.dropped + metrics.lost + of.unclaimed);
     let held = a.received <= came
         && match w.transport {
             _ if !sends || !one_transport => came + metrics.dropped <= a.posted,
-            // Each acknowledged SEND was received, and none was received without a post.
+            // Each acknowledged SEND was received, and each received SEND was posted.
             QpType::Rc => a.completed <= came && came <= a.posted,
             QpType::Uc | QpType::Ud => {
                 came + metrics.dropped <= of.ended && of.ended <= came + lost + of.under_way
@@ -100,14 +101,15 @@ fn messages(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     })
 }
 
-/// Checks that the payload of each complete operation was placed once, or got lost.
+/// Checks that the payload of each complete operation was placed or got lost.
 fn bytes(w: &Resolved, a: &Accounts, metrics: &Metrics) -> Option<String> {
     let of = &metrics.accounts;
     let lost = match transports(w).iter().all(|transport| *transport == QpType::Rc) {
         true => 0,
         false => metrics.dropped + metrics.lost + of.unclaimed + of.under_way,
     };
-    // With one operation kind on UC or UD, all ended operations count; with a mix, those known to threads.
+    // `gone` is the payload of ended operations. If their sizes differ, or on RC, only operations that
+    // threads counted as complete are included.
     let gone = match (w.transport, w.only_operation()) {
         (QpType::Uc | QpType::Ud, Some(only)) => of.ended * u64::from(only.size),
         _ => a.completed_bytes,
@@ -129,7 +131,7 @@ fn busy(metrics: &Metrics) -> Option<String> {
     Some(format!("{meter} of machine {machine} was busy for {utilization:.4} of the time"))
 }
 
-/// Checks that no PCIe link moved more payload than it can.
+/// Checks that no PCIe link moved more payload than its rate allows.
 fn buses(profiles: &Profiles, w: &Resolved, metrics: &Metrics) -> Option<String> {
     let seconds = metrics.window_ps as f64 / 1e12;
     metrics.pcie.iter().find_map(|of| bus(profiles.of(w, of.machine), of, seconds))
@@ -153,12 +155,12 @@ fn bus(profile: &Profile, of: &PcieUse, seconds: f64) -> Option<String> {
     ))
 }
 
-/// Most payload of one transfer, in bytes.
+/// Largest payload of one transfer, in bytes.
 fn transfer(profile: &Profile) -> u64 {
     profile.device.link.mtu.max(4096).into()
 }
 
-/// Bytes of MMIOs that may wait for the link when they are counted: the contents of write-combining buffers.
+/// Bytes of MMIOs that may be counted before the link carries them: the contents of write-combining buffers.
 fn waiting_mmios(profile: &Profile) -> u64 {
     u64::from(profile.host.cores) * u64::from(profile.host.wc_buffers + 1) * u64::from(wqe::LINE)
 }
@@ -167,17 +169,17 @@ fn waiting_reads(profile: &Profile) -> u64 {
     u64::from(profile.device.pcie.max_outstanding_reads) * transfer(profile)
 }
 
-/// Bytes of writes that may wait: a port's receive buffer, one transfer per unit, and completions of some
-/// send queues.
+/// Bytes of writes that may be counted before the link carries them: a port's receive buffer, one transfer
+/// per unit, and completions of some send queues.
 fn waiting_writes(profile: &Profile) -> u64 {
     let units = u64::from(profile.device.rx.units + 1) * transfer(profile);
     let completions = u64::from(profile.device.nic.max_qp_wr) * u64::from(wqe::LINE);
     u64::from(profile.device.link.receive_buffer) + units + completions
 }
 
-/// Explains why the measured values may differ from the long-run values even if their intervals look narrow,
-/// in one sentence without a full stop. The measured time may contain only the end or the beginning of
-/// operations.
+/// Explains why the measured values may differ from the long-run values although their intervals are narrow:
+/// in one sentence without a full stop. For example, the measured time may contain only the end of some
+/// operations and the beginning of other ones.
 pub(crate) fn doubt(
     w: &Resolved,
     profiles: &Profiles,
@@ -187,7 +189,8 @@ pub(crate) fn doubt(
     long(run, series).or_else(|| little(run, series)).or_else(|| goodput(w, profiles, run))
 }
 
-/// An operation as long as the measured time shows up only at the end of the measured time, or never.
+/// Finds operations that are too long for the measured time. An operation as long as the measured time
+/// completes only at its end, or after it.
 fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let (longest, time) = (series.longest(), run.shown.span().as_ps());
     (longest > time / TURNS).then(|| {
@@ -196,9 +199,9 @@ fn long(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     })
 }
 
-/// Checks Little's law for signalled operations: their mean number in flight is rate times mean latency. The
-/// tolerance is the sum of both relative intervals, and an allowance for operations that are partly outside
-/// of the measured time.
+/// Checks Little's law for signalled operations: the mean number of outstanding operations is the rate times
+/// the mean latency. The tolerance is the sum of both relative half-widths, plus an allowance for operations
+/// that are only partly in the measured time.
 fn little(run: &RawRun, series: &CompletionSeries) -> Option<String> {
     let Certainty { mops, latency_ns, .. } = &run.shown.certainty;
     let all = Batch::all(series.batches());
@@ -221,12 +224,13 @@ fn goodput(w: &Resolved, profiles: &Profiles, run: &RawRun) -> Option<String> {
     let patterns: Vec<Pattern> = w.classes().iter().map(|class| class.workload.pattern).collect();
     let machines = match patterns.contains(&Pattern::AllToAll) {
         true => u64::from(w.machines),
-        // With several patterns, posts to machine 0 and posts by machine 0 also take different directions.
+        // With several patterns, posts to machine 0 and posts by machine 0 use different directions of its
+        // link.
         false if patterns.iter().any(|pattern| *pattern != w.pattern) => 2,
         false => 1,
     };
     let most = (of_machine * machines) as f64;
-    // Payload to responders and returned payload take different directions of a link.
+    // Payload to responders and returned payload use different directions of a link.
     let returns = |operation: &Operation| operation.opcode.returns_data();
     let rate = payload(w, run, |o| !returns(o)).max(payload(w, run, returns));
     let gbits = |bytes: f64| Digits(bytes * 8.0 / 1e9, 0);
@@ -275,7 +279,7 @@ mod tests {
         (profiles, Arc::new(resolved))
     }
 
-    /// The contradiction that the audit finds after a change to the run.
+    /// The contradiction that the audit finds after `change` has altered the run's results.
     fn found(toml: &str, change: impl FnOnce(&mut RawRun)) -> Option<String> {
         let (profiles, w) = resolved(toml);
         let control = Control::quiet();

@@ -6,7 +6,7 @@ use doorbell_sim::SimCluster;
 use doorbell_systems::Measurement;
 
 /// Runs a prepared cluster until its measurement ends, with a trace if the watcher wants one. Also returns
-/// the course.
+/// the course of the run.
 pub(crate) fn steered<R, E>(
     cluster: &mut SimCluster,
     wanted: Wanted,

@@ -16,7 +16,7 @@ use doorbell_systems::{Interval, Measured, site};
 use doorbell_verbs::RunError;
 use std::time::Instant;
 
-/// A sentence if some of the competing clients were never served while other clients were.
+/// A sentence if some of the competing clients completed no operation, but other clients did.
 fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
     let (mut clients, mut never) = (0, 0);
     for done in done {

@@ -87,13 +87,13 @@ fn spawn_all(
     Ok(tasks)
 }
 
-/// The NIC for a thread on this core: the NIC of its socket, if each socket has one.
+/// Number of the NIC for a thread on this core: the NIC of the core's socket, if each socket has one.
 fn device_of(profile: &Profile, core: u32) -> u32 {
     (core / profile.host.cores).min(profile.adapters() - 1)
 }
 
-/// Collects the results of all threads, or the error of one. A thread that failed is reported before threads
-/// that did not end, because these may be waiting for it.
+/// Collects the results of all threads, or the error of one thread. Prefers a thread that failed to threads
+/// that did not end, because these may be waiting for the failed one.
 fn collect(tasks: Vec<(u32, u32, WorkerTask)>) -> Result<Vec<(u32, ThreadResult)>, SimulateError> {
     let mut unfinished = None;
     let mut results = Vec::with_capacity(tasks.len());
@@ -119,7 +119,7 @@ fn machines<'a>(slots: &'a [Vec<DeviceSlot<'a>>], w: &Resolved) -> Vec<Machine<'
     groups.flat_map(|(devices, group)| group.map(move |_| like(devices))).collect()
 }
 
-/// The measured time, as far as the workload gives it.
+/// The request for the measurement: its times, as far as the workload gives them, and its precision.
 fn wanted(w: &Resolved) -> Wanted {
     Wanted {
         begin: Time::START,
@@ -145,7 +145,7 @@ fn wanted(w: &Resolved) -> Wanted {
     }
 }
 
-/// The operations of a class that are due independently of completions; `None` for a closed loop.
+/// The due operations of a class with an open loop; `None` for a closed loop.
 fn due(w: &Resolved, number: usize, class: ResolvedClass<'_>) -> Option<Due> {
     let (_, rate) = class.workload.open_loop()?;
     let name = w.has_classes().then_some((number, class.name));
@@ -170,7 +170,7 @@ pub(crate) fn run_once(
     let tasks = spawn_all(&mut cluster, profiles, w, &measurement, &tallies)?;
     let (ended, course) = steered(&mut cluster, wanted.clone(), &measurement, stop, watch, SimCluster::run);
     if let Err(RunError::Deadlock(who)) = ended {
-        // A thread that failed explains more than the threads that wait for it.
+        // The error of a failed thread explains more than the threads that wait for it.
         return Err(match collect(tasks) {
             Err(gave_up @ SimulateError::Thread { .. }) => gave_up,
             _ => RunError::Deadlock(who).into(),

@@ -1,4 +1,4 @@
-//! Finds the knee: the highest load with a 99th percentile of latency under a bound.
+//! Finds the knee: the highest load whose 99th percentile of latency is below a bound.
 
 use super::error::SweepError;
 use super::over::Over;
@@ -17,28 +17,28 @@ use std::sync::atomic::Ordering;
 /// Options that set the load.
 const LOADS: [&str; 5] = ["window", "window_per_qp", "outstanding", "clients", "rate"];
 
-/// Loads tried at once per search step. It does not depend on the number of cores, so that every machine
-/// tries equal loads.
+/// Number of loads that a search step tries at once. It does not depend on the number of cores, so every
+/// machine tries equal loads.
 const AT_ONCE: u64 = 3;
 
-/// The search ends when neighbouring loads differ by at most the load divided by this.
+/// The search ends when the loads on both sides of the knee differ by at most the load divided by this.
 const CLOSE: u64 = 100;
 
 /// Upper bound (exclusive) of the 99th percentile of latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound(pub Duration);
 
-/// Tried loads; true if the load stays under the bound.
+/// For each tried load, whether it stays under the bound.
 type Tried = BTreeMap<u64, bool>;
 
-/// The last load before the first one over the bound, and the first one over the bound.
+/// The first load over the bound, as the second number, and the last load before it, as the first.
 fn bracket(tried: &Tried) -> (Option<u64>, Option<u64>) {
     let over = tried.iter().find(|(_, under)| !**under).map(|(load, _)| *load);
     let below = tried.keys().copied().take_while(|load| over.is_none_or(|over| *load < over));
     (below.last(), over)
 }
 
-/// Loads to try between two; empty if they are close.
+/// Loads to try between `under` and `over`; empty if these are close.
 fn between(under: u64, over: u64) -> Vec<u64> {
     let gap = over - under;
     if gap <= (over / CLOSE).max(1) {
@@ -51,8 +51,9 @@ fn between(under: u64, over: u64) -> Vec<u64> {
 }
 
 impl Plan {
-    /// Runs the points. Then tries loads between the last load under the bound and the first load over it,
-    /// until these are close. If interrupted, the result has the points known so far.
+    /// Runs the points of the sweep. Then tries loads between the last load under the bound and the first
+    /// load over the bound, until these two are close. If interrupted, the result has the points known so
+    /// far.
     ///
     /// # Errors
     /// If the sweep is not over one load, even the least load exceeds the bound, or a point fails.
@@ -126,7 +127,7 @@ impl Plan {
             .collect())
     }
 
-    /// Reruns points that settled before p99 was known, for long enough to know it.
+    /// Reruns points that settled before p99 was known. The reruns are long enough for p99.
     fn lengthen(
         &self,
         points: &mut [Point],
@@ -165,7 +166,7 @@ impl Plan {
     }
 }
 
-/// Number of latencies with somewhat more than 100 beyond the 99th percentile.
+/// With so many latencies, somewhat more than 100 lie beyond the 99th percentile.
 const LATENCIES: f64 = 12_000.0;
 
 /// Whether a point settled without a known p99.
@@ -191,7 +192,7 @@ fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
             load_of(point, load)
         )
     };
-    // A growing backlog exceeds any bound.
+    // The latencies of a growing backlog exceed any bound.
     if point.found.interval.overload {
         return Ok(false);
     }
@@ -203,7 +204,8 @@ fn under(point: &Point, load: &Over, bound: Bound) -> Result<bool, SweepError> {
 mod tests {
     use super::*;
 
-    /// Result of a search over these loads, if all loads up to `knee` stay under the bound.
+    /// Searches from the loads `grid`. Loads up to `knee` stay under the bound. Returns the bracket, and the
+    /// number of tried loads.
     fn search(grid: &[u64], knee: u64) -> (Option<u64>, Option<u64>, usize) {
         let mut tried: Tried = grid.iter().map(|load| (*load, *load <= knee)).collect();
         loop {

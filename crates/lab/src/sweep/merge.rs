@@ -36,7 +36,7 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
             from.push(file.clone());
         }
     }
-    // A point that one part lacks may be in another part.
+    // Each part lists its own missing points, but another part may have them.
     whole.missing.clear();
     let of = whole.shard.take();
     whole.points.sort_by_key(|point| point.number);

@@ -3,7 +3,7 @@
 use crate::asked;
 use doorbell_schema::{Field, FieldKind, Value};
 
-/// Most values of an option.
+/// Largest number of values of an option.
 const MOST: usize = 10_000;
 
 /// A swept option and its values, in order.
@@ -15,7 +15,7 @@ pub struct Over {
 
 impl Over {
     /// Reads `size=16,64,256`, `size=64..1024+64` (steps) or `qps=1..64*2` (powers), or several of these
-    /// separated by commas. A range starts at its first number and never exceeds its second.
+    /// separated by commas. A range begins with its first number, and no value exceeds its second number.
     ///
     /// # Errors
     /// One sentence if the text has another form, workloads have no such option, or the option has no such
@@ -56,7 +56,7 @@ impl Over {
     /// option, or several separated by blanks.
     ///
     /// # Errors
-    /// As for [`Over::parse`], and if there are none, more than two, or two of one option.
+    /// As for [`Over::parse`], and if the texts have no option, more than two options, or one option twice.
     pub fn all(texts: &[String]) -> Result<Vec<Over>, String> {
         let words = texts.iter().flat_map(|text| text.split_whitespace());
         let all: Vec<Over> = words.map(Over::parse).collect::<Result<_, _>>()?;

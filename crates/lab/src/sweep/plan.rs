@@ -31,11 +31,11 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
 }
 
 impl Plan {
-    /// Plans the workload of `given` at each combination of values. With `explain`, reruns find the
+    /// Plans a run of the workload `given` for each combination of values. With `explain`, reruns find the
     /// bottlenecks.
     ///
     /// # Errors
-    /// One sentence that names the point, if its workload is invalid.
+    /// One sentence that names the point, if the workload of a point is invalid.
     pub fn new(given: Given, over: Vec<Over>, explain: bool) -> Result<Plan, SweepError> {
         let size = over.iter().map(|over| over.values.len()).product::<usize>();
         if size > MOST_POINTS {

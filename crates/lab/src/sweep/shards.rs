@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Most points of a sweep.
+/// Largest number of points of a sweep.
 pub(super) const MOST_POINTS: usize = 10_000;
 
 /// Every n-th point of a sweep: `2/4` is the second, the sixth and so on.

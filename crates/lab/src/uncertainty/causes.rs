@@ -6,8 +6,8 @@ use serde::Serialize;
 /// Smallest share of the variance to report.
 const LEAST: f64 = 0.05;
 
-/// Larger than the correlation that any of many parameters without effect reaches by chance in this few
-/// draws.
+/// A correlation must exceed this value. With so few draws, no parameter without an effect reaches it by
+/// chance, even among many parameters.
 const SURE: f64 = 0.6;
 
 /// A parameter that makes a result uncertain.
@@ -19,8 +19,8 @@ pub struct Cause {
     pub share: f64,
 }
 
-/// The parameters that explain most of the variance of `numbers`, found one by one. Each step examines the
-/// remaining variance.
+/// The parameters that explain most of the variance of `numbers`. They are found one by one: each step
+/// examines the variance that the earlier ones leave.
 pub(crate) fn of(names: &[String], steps: &[&Vec<f64>], numbers: &[f64]) -> Vec<Cause> {
     let logarithms = numbers.iter().map(|n| n.max(f64::MIN_POSITIVE).ln());
     let mut left = centred(logarithms.collect());
@@ -67,7 +67,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use rand_xoshiro::rand_core::SeedableRng;
 
-    /// Two of 80 parameters have an effect, one more than the other. Noise alone has no cause.
+    /// Two of 80 parameters have a noticeable effect. For pure noise, no cause is found.
     #[test]
     fn those_that_count_are_found_among_many() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

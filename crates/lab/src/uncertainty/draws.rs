@@ -4,8 +4,8 @@ use doorbell_nic::{Calibrated, ModelError, NINETY_PERCENT, Profile, Spread};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Number of runs with drawn parameters. With the run that has the profile's own parameters, there are 40 at
-/// most.
+/// Number of runs with drawn parameters. Together with the run with the profile's own parameters, these are
+/// 40 runs.
 pub const DRAWS: usize = 39;
 
 /// A profile with uncertain parameters.
@@ -38,8 +38,9 @@ impl<'a> Uncertain<'a> {
         self.calibrated.model
     }
 
-    /// Draws a profile. Also returns the deviation of each parameter from its value, in standard deviations.
-    /// Parameters without a draw from calibration are drawn here.
+    /// Draws a profile. Also returns how far each parameter deviates from its value, in standard deviations.
+    /// Uses draw number `draw` of the calibration for parameters that have one, and `random` for other
+    /// parameters.
     ///
     /// # Errors
     /// One sentence if the drawn values are not valid in a profile.
@@ -66,7 +67,7 @@ impl<'a> Uncertain<'a> {
     }
 }
 
-/// Draws a number of standard deviations within the range that a profile file may have.
+/// Draws a deviation in standard deviations, within the 90% range of a normal distribution.
 fn within_its_range(random: &mut Xoshiro256PlusPlus) -> f64 {
     loop {
         let step: f64 = StandardNormal.sample(random);
@@ -100,12 +101,12 @@ mod tests {
         assert_eq!(steps.len(), DRAWS);
         for (drawn, &steps) in drawn(&cib, 1).iter().zip(steps) {
             assert_eq!(value(drawn, "tx.send_ns"), spread.value(steps));
-            // The parameter that follows `tx.send_ns`.
+            // This parameter has the value of `tx.send_ns`.
             assert_eq!(value(drawn, "tx.fetched_wqe_ns"), spread.value(steps));
         }
     }
 
-    /// In another host, all parameters are drawn anew.
+    /// In another host there are no draws from calibration, so all parameters are drawn here.
     #[test]
     fn a_nic_in_another_host_has_draws() {
         let profiles = Profile::names().map(|name| Profile::named(name).expect("a built-in profile"));

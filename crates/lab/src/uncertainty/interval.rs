@@ -1,23 +1,24 @@
 //! Intervals of results from drawn parameters.
 
-/// Share of the distribution beyond each end.
+/// Share of the distribution beyond each end of the interval.
 const BEYOND: f64 = 0.05;
 
-/// Number of bisection steps to find an end.
+/// Number of bisection steps to find an end of the interval.
 const HALVINGS: u32 = 60;
 
-/// Interval that holds 90% of a mixture: each number, spread by the model's relative standard error.
+/// Interval that holds 90% of a mixture of distributions: one around each number, with the model's relative
+/// standard error.
 ///
 /// # Panics
 /// If there are no numbers.
 pub fn relative(numbers: &[f64], model: f64) -> [f64; 2] {
-    // A draw without a result has no logarithm.
+    // A rate of 0 has no logarithm, so the least positive number replaces it.
     let logarithms: Vec<f64> = numbers.iter().map(|n| n.max(f64::MIN_POSITIVE).ln()).collect();
     quantiles(&logarithms, model).map(f64::exp)
 }
 
-/// Interval that holds 90% of a mixture: each number, spread by the model's standard error in the unit of the
-/// numbers.
+/// Interval that holds 90% of a mixture of normal distributions: one around each number, with the model's
+/// standard error in the unit of the numbers.
 ///
 /// # Panics
 /// If there are no numbers.
@@ -50,7 +51,7 @@ mod tests {
             |[a, b]: [f64; 2], [c, d]: [f64; 2]| (a / c - 1.0).abs() < 0.002 && (b / d - 1.0).abs() < 0.002;
         // A single normal distribution of the logarithm.
         assert!(near(relative(&[50.0; 3], 0.1), [50.0 * (-0.1645f64).exp(), 50.0 * 0.1645f64.exp()]));
-        // Evenly spread numbers without model error lose a twentieth at each end.
+        // For evenly spread numbers without model error, a twentieth of the range is cut off at each end.
         let numbers: Vec<f64> = (0..1000).map(|i| (f64::from(i) / 1000.0).exp()).collect();
         assert!(near(relative(&numbers, 0.0), [0.05f64.exp(), 0.95f64.exp()]));
         // Some draws have no result.

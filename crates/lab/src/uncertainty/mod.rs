@@ -61,7 +61,7 @@ pub enum UncertaintyError {
     Run(#[from] SimulateError),
 }
 
-/// Computes the uncertainty of a run that measured this time with its own profiles.
+/// Computes the uncertainty of a run. `measured` is the time that the run measured with its own profiles.
 ///
 /// # Errors
 /// One sentence if the uncertainty of a profile is unknown; else the error of a run.
@@ -101,9 +101,9 @@ pub fn of(
     })
 }
 
-/// Drawn profiles of all machine groups. Groups with equal profiles have equal draws.
+/// Drawn profiles for all machine groups. Groups with equal profiles get equal draws.
 pub struct Drawn {
-    /// Names of the drawn parameters; with several profiles, each with the name of its profile.
+    /// Names of the drawn parameters. With several profiles, a name includes the profile.
     names: Vec<String>,
     /// For each draw, the deviation of each parameter in standard deviations.
     steps: Vec<Vec<f64>>,
@@ -130,7 +130,7 @@ impl Drawn {
         let of = |i: usize, u: &Uncertain<'_>| match (uncertain.len(), alike(&u.profile.name)) {
             (1, _) => String::new(),
             (_, 1) => format!(" of {}", u.profile.name),
-            // The number identifies groups by the order of profiles in the file.
+            // Several profiles have one name, so their order in the file tells them apart.
             _ => format!(" of {} (profile {} of {})", u.profile.name, i + 1, uncertain.len()),
         };
         let names = uncertain.iter().enumerate().flat_map(|(i, u)| {
@@ -161,7 +161,7 @@ impl Drawn {
 mod tests {
     use super::*;
 
-    /// Two machines of one profile count as two if one has changed parameters.
+    /// Two profiles of one name are drawn separately if one has changed parameters.
     #[test]
     fn profiles_of_one_name_are_drawn_each() {
         let cib = Profile::named("cib").expect("a built-in profile");

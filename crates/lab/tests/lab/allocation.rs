@@ -18,8 +18,8 @@ fn simulate(toml: &str) -> (Outcome, AllocationInfo) {
     (outcome.expect("a run"), info)
 }
 
-/// Allocations that a longer run may add, because queues reach their greatest length late. There are some
-/// hundred queues, and each at most doubles its capacity.
+/// A longer run may make this many allocations more, because queues reach their greatest length late. There
+/// are some hundred queues, and each doubles its capacity at most once.
 const LATE: u64 = 64;
 
 #[test]
@@ -54,7 +54,7 @@ fn a_longer_run_takes_no_more_allocations() {
                      duration = \"{duration}us\"\n{workload}"
                 ))
             };
-            // Batches last a power of two, so both runs have equally many.
+            // The lengths of batches are powers of two, so both runs have equally many batches.
             let ((short, less), (long, more)) = (run(300), run(1200));
             let events = long.events - short.events;
             assert!(events > 5_000, "{profile}, {workload}: {events} more events");
@@ -75,7 +75,8 @@ fn memory_is_linear_in_qps() {
     };
     let [small, medium, large] = [8, 16, 32].map(held);
     let (first, second) = (medium - small, large - medium);
-    // The second step adds twice as many QPs. A growing vector may have twice the capacity that it needs.
+    // The second step adds twice as many QPs as the first. A growing vector may have twice the capacity that
+    // it needs, so the factor is four.
     assert!(second <= 4 * first, "{small}, {medium} and {large} bytes with 8, 16 and 32 QPs a thread");
 }
 

@@ -95,7 +95,7 @@ fn a_class_reaches_less_than_it_would_alone() {
     assert!(readers.latency_ns.mean > read.latency_ns.mean);
 }
 
-/// Time that a READ of 8 bytes takes on PCIe at both ends, in microseconds.
+/// Time of a READ of 8 bytes on PCIe, at both ends together, in microseconds.
 fn on_pcie(p: &Profile) -> f64 {
     let pcie = Costs::new(p).pcie;
     let requester = pcie.mmio_line + pcie.write(8) + pcie.write(p.device.nic.cqe.into());
@@ -103,7 +103,7 @@ fn on_pcie(p: &Profile) -> f64 {
     (requester + responder) as f64 / 1e6
 }
 
-/// One thread on each port, with a load far below the capacity of the units.
+/// There is one thread on each port. The load is far below the capacity of the units.
 #[test]
 fn classes_disturb_each_other_no_more_than_what_they_share() {
     let toml = |classes: &str| {
@@ -113,7 +113,8 @@ fn classes_disturb_each_other_no_more_than_what_they_share() {
     let both = simulate(&toml("[[class]]\nthreads = 1\nwindow = 1\n[[class]]\nthreads = 1\nwindow = 2"));
     for (class, (own, other)) in both.verbs().classes.iter().zip([(1.0, 2.0), (2.0, 1.0)]) {
         let alone = simulate(&toml(&format!("threads = 1\nwindow = {own}"))).mops;
-        // If the classes fall into step, each waits for all outstanding operations of the other, every time.
+        // In the worst case the classes are in step, and each operation waits for all outstanding operations
+        // of the other class.
         let least = own / (own / alone + other * of_pcie);
         assert!((class.mops - alone).abs() < alone - least, "{own}: {} {alone}", class.mops);
     }
@@ -151,7 +152,7 @@ fn bounds_of_all_classes_hold_and_are_no_looser_than_their_sum() {
     let (all, each) = (doorbell_lab::limits(&profiles, &w), doorbell_lab::limits_of_classes(&profiles, &w));
     let sum: f64 = each.iter().map(|class| class.limits[0].mops).sum();
     assert!(all[0].mops < sum && all.is_sorted_by(|a, b| a.mops <= b.mops), "{all:?}");
-    // The other class may do nothing.
+    // The bound is no lower than the best class alone, because the other class may do nothing.
     let best = each.iter().map(|class| class.limits[0].mops).fold(0.0, f64::max);
     assert!(all[0].mops > 0.999 * best, "{best} {all:?}");
     for limit in &all {
@@ -159,7 +160,7 @@ fn bounds_of_all_classes_hold_and_are_no_looser_than_their_sum() {
         assert!((limit.capacity / terms / limit.mops - 1.0).abs() < 1e-9, "{limit:?}");
         assert!(limit.terms.iter().all(|term| term.class.is_some()), "{limit:?}");
     }
-    // For equal classes, the bound of a shared resource is the bound of one class with all their threads.
+    // For equal classes, the bound of a shared resource equals the bound of one class that has all threads.
     let alike = |classes: &str| {
         let (profiles, w) = resolved(&format!("verb = \"read\"\n{classes}"));
         doorbell_lab::limits(&profiles, &w)[0].mops

@@ -1,7 +1,7 @@
 //! Cliffs: options for which one step loses much of the rate. The first advice of the explanation must
-//! restore most of it.
+//! restore most of the lost rate.
 //!
-//! The profiles beside this file are copies, so that later measurements of the machines do not change these
+//! The profiles beside this file are copies, so that later changes of the real profiles do not affect these
 //! tests.
 
 use doorbell_lab::{
@@ -53,8 +53,8 @@ impl Cliff {
         Typed { flags, ..Typed::default() }
     }
 
-    /// Checks that the step is a cliff and that its bottleneck has this class. The first advice must restore
-    /// most of the rate, and so must one that contains `advice`.
+    /// Checks that the step is a cliff, and that its bottleneck has this class. The first advice must restore
+    /// most of the lost rate. So must some advice that contains the text `advice`.
     fn is_seen(&self, class: &str, advice: &str) {
         let (profiles, good) = resolved(&self.typed(self.good));
         let good = simulate(&Run::verbs(profiles.clone(), good.clone()), &Control::quiet()).unwrap().mops;

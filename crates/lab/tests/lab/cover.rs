@@ -5,7 +5,7 @@ use doorbell_lab::{Asked, Certainty, Control, Given, MeasuredTime, Run};
 use doorbell_verbs::Span;
 
 const SEEDS: u64 = 200;
-/// Duration of the long run, as a multiple of the mean duration of the others.
+/// Duration of the long run, as a multiple of the mean duration of the other runs.
 const LONGER: u64 = 100;
 
 /// Rate and mean latency of a run, with their intervals.
@@ -52,9 +52,8 @@ fn intervals_hold_what_a_far_longer_run_finds() {
     let (rate, latency) = covers(QUEUE, "5%");
     assert!((90.0..=99.0).contains(&rate), "{rate}% of a queue's rates hold");
     assert!((90.0..=99.0).contains(&latency), "{latency}% of a queue's latencies hold");
-    // Destinations are drawn, and the number of outstanding operations is constant. A batch with more
-    // completions is therefore followed by one with fewer, so that intervals of rates are wider than
-    // necessary.
+    // Destinations are drawn, and the number of outstanding operations is constant. So a batch with many
+    // completions is followed by a batch with few, and intervals of rates are wider than necessary.
     let (rate, latency) = covers(READS, "0.5%");
     assert!(rate >= 90.0, "{rate}% of the rates of READs hold");
     assert!((90.0..=99.0).contains(&latency), "{latency}% of the latencies of READs hold");

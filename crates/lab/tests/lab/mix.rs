@@ -41,7 +41,8 @@ fn items_are_drawn_by_their_weights_and_add_up() {
         assert_eq!(of_kinds, outcome.verbs().completed, "{mix} {rest}");
         let mops: f64 = outcome.verbs().kinds.iter().map(|kind| kind.mops).sum();
         assert!((mops / outcome.mops - 1.0).abs() < 1e-9, "{mix} {rest}");
-        // Apart from operations in flight at either end of the measured time, all posted operations complete.
+        // All posted operations complete, except those that are outstanding at either end of the measured
+        // time.
         let all = outcome.verbs().work_requests as f64 * 200.0 / 220.0;
         assert!(
             (outcome.verbs().completed as f64 / all - 1.0).abs() < 0.15,

@@ -30,7 +30,7 @@ fn a_place_in_the_window_thinks_before_its_next_operation() {
     for (window, think) in [(1, 0), (1, 5), (4, 20), (3, 1)] {
         let outcome =
             simulate(&format!("{ONE}window = {window}\nduration = \"500us\"\nthink = \"{think}us\""));
-        // A thread needs some time to post again after it finds a completion.
+        // After a thread has found a completion, it needs some time to post again.
         let cycle = mean(&outcome) + f64::from(think) * 1e3;
         let wanted = f64::from(window) * 1e3 / cycle;
         let part = outcome.mops / wanted;
@@ -50,7 +50,7 @@ fn no_time_to_think_is_the_usual_loop() {
 
 #[test]
 fn an_open_loop_reaches_its_rate_below_capacity() {
-    // A single thread finds its QP idle each time, one of many does not.
+    // Idle QPs cost nothing here, because only a single thread finds its QP idle each time.
     let same = "[set]\n\"tx.idle_qp_ns\" = 0";
     let run = |arrivals: &str| {
         simulate(&format!(
@@ -58,7 +58,7 @@ fn an_open_loop_reaches_its_rate_below_capacity() {
         ))
     };
     let [fixed, poisson] = ["fixed", "poisson"].map(run);
-    // With 20 000 operations, the chance deviation is 1%.
+    // With 20 000 operations, the deviation by chance is 1%.
     assert!(
         (9.97..10.03).contains(&fixed.mops) && (9.6..10.4).contains(&poisson.mops),
         "{} {}",
@@ -71,8 +71,8 @@ fn an_open_loop_reaches_its_rate_below_capacity() {
     assert!(!fixed.interval.overload && !poisson.interval.overload);
 }
 
-/// One operation at a time is a queue with one server and a fixed service time. Its mean wait follows the
-/// Pollaczek-Khinchine formula.
+/// With a window of 1, the thread is a queue with one server and a fixed service time. The mean wait follows
+/// the Pollaczek-Khinchine formula.
 #[test]
 fn latency_counts_from_when_an_operation_was_due() {
     let alone = simulate(&format!("{ONE}window = 1\nduration = \"1ms\""));
@@ -113,7 +113,7 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
         let ps = outcome.measured.duration.span().as_ps();
         assert!(ps < 20_000_000_000, "{rest}: it ends as soon as that is known: {ps}");
     }
-    // Near the capacity, the queue grows slowly.
+    // Slightly above the capacity, the queue grows slowly.
     let slow = simulate(&format!("{FEW}arrivals = \"poisson\"\nrate = 22300000\nmax_time = \"40ms\""));
     assert!(slow.interval.unsettled.is_some(), "{slow:?}");
 }

@@ -12,7 +12,7 @@ fn simulate(toml: &str, set: &str) -> Outcome {
         .expect("a result")
 }
 
-/// Taking up an idle QP costs nothing.
+/// Without the cost of an idle QP.
 const NEVER: &str = "\"tx.idle_qp_ns\" = 0";
 
 fn latency(outcome: &Outcome) -> f64 {
@@ -23,9 +23,10 @@ fn latency(outcome: &Outcome) -> f64 {
 fn taking_up_an_idle_qp_costs_each_request_that_finds_it_idle() {
     let lone = "verb = \"read\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 1";
     let taken = latency(&simulate(lone, "\"tx.idle_qp_ns\" = 100")) - latency(&simulate(lone, NEVER));
-    // Accurate to one pass of the poll loop.
+    // The result is accurate to one pass of the poll loop.
     assert!((taken - 100.0).abs() < 10.0, "{taken} ns more");
-    // A QP that always has an outstanding operation is never idle, and UC QPs wait for no answer.
+    // A QP that always has an outstanding operation is never idle. UC QPs never count as idle, because they
+    // wait for no answer.
     for busy in [
         "verb = \"read\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 16",
         "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 1",
@@ -62,7 +63,7 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
         );
         simulate(few, &set).mops
     };
-    // Nearly each READ misses its responder's context. Reading the context takes 405 ns plus 95 ns.
+    // Nearly every READ misses its context at the responder. Reading the context takes 405 ns plus 95 ns.
     assert!((1.9..2.2).contains(&reads(1)), "{}", reads(1));
     assert!((3.8..4.4).contains(&reads(2)), "{}", reads(2));
     assert!(reads(256) > 4.0 * reads(2), "{}", reads(256));
@@ -70,7 +71,7 @@ fn contexts_that_are_read_one_at_a_time_are_the_limit() {
 
 #[test]
 fn an_answer_with_data_needs_its_wqe_again() {
-    // With two READs outstanding, the WQE of the younger has evicted the WQE of the older.
+    // With two outstanding READs, the WQE of the second READ has evicted the WQE of the first one.
     let two = |verb: &str, set: &str| {
         let toml = format!("verb = \"{verb}\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 2");
         let outcome = simulate(&toml, set);
@@ -112,7 +113,7 @@ fn what_a_program_does_itself_takes_a_core_for_each_operation() {
     };
     for batch in [1, 16] {
         let more = ns(batch, "\"host.program_ns\" = 300") - ns(batch, "\"host.program_ns\" = 200");
-        // Accurate to one list at either end.
+        // The result is accurate to one list at either end of the measured time.
         assert!((more - 100.0).abs() < 10.0, "lists of {batch}: {more} ns more");
     }
 }

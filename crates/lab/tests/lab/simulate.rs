@@ -70,7 +70,7 @@ fn unusual_shapes_run() {
 fn what_is_sent_again_is_told() {
     let calm = simulate(&format!("{SMALL}verb = \"send\"\ntransport = \"rc\""));
     assert_eq!(calm.sent_again, SentAgain::default());
-    // Seven machines send faster than one thread posts RECVs.
+    // Seven machines send faster than the receiving thread posts RECVs.
     let busy = "machines = 8\nthreads = 1\nsignal_every = 1\npattern = \"inbound\"\nduration = \"3ms\"";
     let told =
         simulate(&format!("{busy}\nprofile = \"cib\"\nverb = \"send\"\ntransport = \"rc\"")).sent_again;
@@ -119,7 +119,7 @@ fn every_verb_runs_between_machines_that_differ() {
         ("fetch-add", "rc"),
     ] {
         for pattern in ["outbound", "inbound", "all-to-all"] {
-            // Messages of several packets must be cut to the smaller MTU of the two NICs.
+            // Messages of several packets must use the smaller MTU of the two NICs.
             for size in
                 [8, 5000].into_iter().filter(|size| *size == 8 || transport != "ud" && verb != "fetch-add")
             {
@@ -149,8 +149,8 @@ fn groups_of_like_machines_are_like_machines() {
 #[test]
 fn clients_drive_a_server_by_what_they_can_post_together() {
     let toml = "verb = \"write\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\n";
-    // The warm-up lasts until a cx3 has read its QP contexts one by one, and all NICs have the translations
-    // they need.
+    // The warm-up is long enough for a cx3 to read its QP contexts one by one, and for all NICs to read their
+    // translations.
     let rate = |groups: &[(&str, u32)]| mixed_after(60, toml, groups).mops;
     let (alone, cx) = (rate(&[("cib", 1), ("cx3", 1)]), rate(&[("cib", 1), ("cx", 1)]));
     let (both, three) = (rate(&[("cib", 1), ("cx3", 1), ("cx", 1)]), rate(&[("cib", 1), ("cx3", 3)]));
@@ -165,14 +165,14 @@ fn clients_drive_a_server_by_what_they_can_post_together() {
 }
 
 /// A cx3 posts faster than the server accepts from its QPs, and the waiting packets fill the server's receive
-/// buffer. A cx posts more slowly than the server accepts, and still gets its turn.
+/// buffer. A cx posts more slowly than the server accepts, and still gets its full rate.
 #[test]
 fn who_waits_for_room_gets_it_in_turn() {
-    // Long enough that the fill level of the buffer at both ends matters little.
+    // The run is so long that the fill level of the buffer at its start and end matters little.
     let toml = "verb = \"write\"\ntransport = \"uc\"\npattern = \"inbound\"\nsize = 16\nthreads = 4\nwarmup = \"200us\"\nduration = \"1ms\"\n";
     let rx = Profile::named("cib").unwrap().device.rx;
-    // Each thread has one QP to the server, and each QP has a unit there. Units take a quarter longer per
-    // packet, so that they certainly accept less than a cx3 posts.
+    // Each thread has one QP to the server, and each QP has its own unit there. The units need a quarter more
+    // time per packet, so that they certainly accept less than a cx3 posts.
     let packet_ns = 1.25 * rx.packet.as_ps() as f64 / 1e3;
     let taken = 4e3 / (packet_ns + rx.dma_write.as_ps() as f64 / 1e3);
     let rates = |clients: &str| {
@@ -192,8 +192,8 @@ fn who_posts_in_turn_waits_for_the_slowest() {
     let rate = |groups: &[(&str, u32)]| mixed(toml, groups).mops;
     let [fast, mix, slow] = [[("cib", 1), ("cx3", 2)], [("cib", 2), ("cx", 1)], [("cib", 1), ("cx", 2)]]
         .map(|groups| rate(&groups));
-    // The link of a cx has less than a third of the rate of the other links. Only one of their two ports is
-    // used.
+    // The link of a cx has less than a third of the rate of the other links. Those use only one of their two
+    // ports.
     assert!(mix < 1.1 * slow && slow < 0.9 * fast, "{fast} {mix} {slow}");
 }
 
@@ -220,20 +220,20 @@ fn assert_near(found: [f64; 3], expected: [f64; 3], what: &str) {
     }
 }
 
-/// The number of outstanding operations is the window, whether or not each is signalled.
+/// The number of outstanding operations is the window, whether or not each operation is signalled.
 #[test]
 fn a_window_is_a_threads_or_a_qps() {
     let base = "verb = \"write\"\nmachines = 5\nthreads = 2\nwarmup = \"50us\"\nduration = \"400us\"\n";
     let outstanding = |window: &str| {
         let outcome = simulate(&format!("{base}{window}"));
-        // By Little's law, if each operation is signalled.
+        // Outstanding operations by Little's law, because each operation is signalled.
         outcome.mops * outcome.latency_ns.mean.unwrap() / 1e3 / 2.0
     };
     let one = outstanding("window = 1");
     assert!((0.9..=1.0).contains(&one), "{one}");
     let four = outstanding("window_per_qp = 1");
     assert!((3.5..=4.0).contains(&four), "four QPs: {four}");
-    // This also holds if not each operation is signalled: 5 and 20.
+    // It is also the window if not each operation is signalled. Here 5 and 20 operations are outstanding.
     let rate = |window: &str| simulate(&format!("{base}transport = \"rc\"\nsignal_every = 2\n{window}")).mops;
     let [few, many] = ["window = 5", "window_per_qp = 5"].map(rate);
     assert!(few < 0.7 * many, "5 and 20 operations per thread: {few} and {many} Mops");
@@ -266,7 +266,7 @@ fn buffers_lie_where_it_is_said() {
         ("inline = false", 1.0, 1.0),
         ("offset = 1\ninline = false", 2.0, 2.0),
         ("random_offset = true\ninline = false", 2.0 - 1.0 / 64.0, 2.0 - 1.0 / 64.0),
-        // The payload is in the WQE, by MMIO.
+        // The payload is inline, so nothing is read by DMA.
         ("offset = 1", 0.0, 2.0),
         ("sges = 4", 4.0, 1.0),
         ("sges = 4\noffset = 60", 5.0, 2.0),
@@ -278,8 +278,7 @@ fn buffers_lie_where_it_is_said() {
     }
 }
 
-/// A payload that starts at any byte touches one line, plus one for each further byte that may be the first
-/// of a line.
+/// A payload at a random byte touches one line, and one more for each further byte that begins a line.
 #[test]
 fn operations_begin_at_any_byte() {
     let base = "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nqps = 2\nsignal_every = 1\n\
@@ -332,17 +331,17 @@ fn a_thread_waits_for_its_oldest_operation_at_the_cq_of_its_qp() {
     let base = "verb = \"read\"\nprofile = \"cib\"\nmachines = 4\nthreads = 2\nwarmup = \"50us\"\nduration = \"300us\"\n\
                 pattern = \"all-to-all\"\nqps = 8\n";
     let rate = |toml: &str| simulate(&format!("{base}{toml}")).mops;
-    // With a short window of similar operations, the order of waiting hardly matters.
+    // With a short window of similar operations, the order in which a thread waits hardly matters.
     let [one, own] = ["window = 4", "window = 4\ncq_per_qp = true"].map(rate);
     assert!((own / one - 1.0).abs() < 0.05, "{own} and {one} Mops");
-    // Polling for one completion at a time keeps a core busier than taking all of them.
+    // A core is busier if it polls for one completion at a time than if it polls for all.
     let busy = "window = 64\nthreads = 1\n";
     let base = base.replace("threads = 2\n", "");
     let rate = |toml: &str| simulate(&format!("{base}{busy}{toml}"));
     let [one, own] = ["", "cq_per_qp = true"].map(rate);
     assert!(own.mops < one.mops, "{} and {} Mops", own.mops, one.mops);
     assert_ne!(own.event_hash, one.event_hash);
-    // QPs with their own windows are polled in turn.
+    // If QPs have their own windows, their CQs are polled in turn.
     let own_windows = "window_per_qp = 8\ncq_per_qp = true\nsignal_every = 4\nverb = \"write\"";
     let outcome = simulate(&format!("{SMALL}{own_windows}"));
     assert!(outcome.mops > 1.0, "{}", outcome.mops);
@@ -369,11 +368,11 @@ fn regions_larger_than_the_nics_translations_miss() {
 fn posts_cost_what_batch_inline_and_signals_say() {
     let base = "verb = \"write\"\nmachines = 2\nthreads = 1\nqps = 1\nsize = 28\nwarmup = \"50us\"\nduration = \"200us\"\n";
     for (toml, expected) in [
-        // One line of MMIO, and a 64-byte CQE for each 16th operation.
+        // One line by MMIO, and a CQE of 64 bytes for each 16th operation.
         ("", [64.0, 0.0, 4.0]),
         ("signal_every = 1", [64.0, 0.0, 64.0]),
         ("signal_every = 4", [64.0, 0.0, 16.0]),
-        // An 8-byte Doorbell for 16 operations; the line is read by DMA.
+        // A doorbell of 8 bytes for 16 operations. The line of a WQE is read by DMA.
         ("batch = 16", [0.5, 64.0, 4.0]),
         // The payload is read by DMA, too.
         ("inline = false", [64.0, 28.0, 4.0]),
@@ -398,7 +397,7 @@ fn inline_receive_writes_the_completion_alone() {
 
 #[test]
 fn a_drained_window_waits_for_its_last() {
-    // One thread with four outstanding operations: a drained window takes one latency, whatever its size.
+    // One thread with four outstanding operations. A window that drains takes one latency, whatever its size.
     let base = "verb = \"read\"\ntransport = \"rc\"\npattern = \"outbound\"\nmachines = 2\nthreads = 1\nqps = 1\nwindow = 4\n";
     let [kept_full, drained] = ["", "drain = true\n"].map(|d| simulate(&format!("{base}{d}")).mops);
     assert!(drained > 0.0 && drained < 0.95 * kept_full, "{drained} and {kept_full}");
@@ -452,7 +451,7 @@ fn explanation_names_the_group_that_matters() {
         let control = Control::quiet();
         doorbell_lab::explain(&Run::verbs(profiles.clone(), workload.clone()), &control).unwrap()
     };
-    // One cx has less bandwidth to send answers than three cib have to receive them.
+    // A cx has less bandwidth to send answers than three cib have to receive answers.
     let outcome = explained("[[machine]]\nprofile = \"cx\"\n[[machine]]\nprofile = \"cib\"\ncount = 3\n");
     assert_eq!(
         (outcome.bottleneck.class_name(), outcome.bottleneck.group),
@@ -570,7 +569,7 @@ fn senders_that_nobody_answers_are_held_back_before_a_run_settles() {
         let (usual, long) = (of(""), of("warmup = \"5ms\"\nduration = \"5ms\""));
         assert_eq!((usual.interval.unsettled, usual.measured.ended), (None, Ended::Settled));
         assert!((usual.mops / long.mops - 1.0).abs() < 0.01, "{} of {}", usual.mops, long.mops);
-        // Ports accept packets that receiving units cannot keep up with.
+        // Ports accept more packets than receiving units can handle.
         let short = of("warmup = \"20us\"\nduration = \"150us\"");
         assert!(short.mops > 1.1 * long.mops, "{} of {}", short.mops, long.mops);
         let why = short.interval.unsettled.expect("what fills a buffer does not last");
@@ -584,18 +583,18 @@ fn a_run_ends_at_its_latest_and_is_told_to_be_unsettled() {
     assert_eq!(late.measured.ended, Ended::MaxTime);
     let said = "rate and mean latency are not known to 1% when the 2ms of virtual time (--max-time) are over";
     assert_eq!(late.interval.unsettled.as_deref(), Some(said));
-    // This also holds for a limit before the first check, and for a run that is never steady.
+    // Also tests a limit before the first check, and a run that is never steady.
     for (workload, max_us) in
         [("verb = \"read\"", 10), ("verb = \"read\"\nsize = 1048576\nthreads = 14\nwindow = 256", 900)]
     {
         let late = simulate(&format!("{workload}\nmax_time = \"{max_us}us\""));
         let took = late.measured.warmup.span() + late.measured.duration.span();
         assert_eq!(late.measured.ended, Ended::MaxTime);
-        // The run waits for work that ports have accepted by then.
+        // The run ends somewhat late, because it waits for the work that ports have accepted.
         assert!(took.as_ns() <= max_us * 1120, "{took:?} of {max_us} us");
         assert_eq!(late.measured.warmed, Some(Warmed::MaxTime));
     }
-    // A given duration is measured in full after a warm-up that ends by itself.
+    // If the duration is given and the warm-up is not, the whole duration is measured.
     let asked = simulate("verb = \"read\"\nduration = \"300us\"");
     assert_eq!(
         (asked.measured.ended, asked.measured.duration.to_string().as_str()),
@@ -611,7 +610,7 @@ fn a_long_time_that_was_said_can_be_cut() {
         let control = Control { max_wall: Some(std::time::Duration::from_millis(200)), ..Control::quiet() };
         doorbell_lab::simulate(&Run::verbs(profiles.clone(), resolved.clone()), &control).unwrap()
     };
-    // Threads that wait for nothing sleep until the end, far beyond the cut.
+    // Threads that wait for nothing sleep until the end of the run, far beyond the time of the cut.
     let measuring = cut("warmup = \"10us\"\nduration = \"900s\"");
     assert_eq!((measuring.measured.ended, measuring.measured.warmed), (Ended::MaxWall, None));
     assert!(measuring.mops > 0.0);
@@ -653,8 +652,8 @@ fn system(toml: &str) -> Outcome {
     doorbell_lab::simulate(&run, &Control::quiet()).unwrap()
 }
 
-/// Timeouts of a hashtable's blocks, laps of a log, rounds of a shuffle: at least four are measured, however
-/// low the requested precision.
+/// At least four time-outs of a hashtable's blocks, laps of a log, or rounds of a shuffle are measured,
+/// however low the requested precision is.
 #[test]
 fn what_comes_round_is_seen_several_times() {
     let ended = |text: &str| {
@@ -671,7 +670,7 @@ fn what_comes_round_is_seen_several_times() {
     }
 }
 
-/// A client with one operation at a time has at most one outstanding, without a wait before it begins.
+/// Clients have at most `outstanding` operations, because an operation begins only when there is room for it.
 #[test]
 fn an_operation_of_a_hashtable_begins_when_there_is_room_for_it() {
     for (clients, outstanding) in [(1, 1), (4, 3)] {

@@ -27,7 +27,7 @@ fn an_interval_is_of_all_draws() {
     assert!(found.mops[0] < outcome.mops && outcome.mops < found.mops[1], "{found:?}");
 }
 
-/// Interrupted draws give no interval.
+/// If some draws are interrupted, there is no interval.
 #[test]
 fn of_some_draws_there_is_none() {
     let (run, outcome) = simulated();
@@ -47,7 +47,7 @@ fn of_a_run_that_was_cut_there_is_none() {
     assert_eq!(found, Err(UncertaintyError::Itself));
 }
 
-/// Even on faster machines, no more operations complete than are due.
+/// The interval never exceeds the rate of due operations, even for draws with faster machines.
 #[test]
 fn no_more_completes_than_is_due() {
     let (run, outcome) = simulated_with("arrivals = \"fixed\"\nrate = 1000000");

@@ -1,4 +1,4 @@
-//! Compares the vector I/O strategy that costs predict with simulated results.
+//! Compares the vector I/O strategy that the costs of a profile predict with simulated results.
 
 use doorbell_lab::{Control, Run, Timing, simulate, vector_io};
 use doorbell_nic::Profile;
@@ -9,7 +9,7 @@ use doorbell_verbs::Span;
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Sgl, Strategy::Doorbell];
 
-/// Bytes of a piece, numbers of pieces, numbers of threads.
+/// Bytes of a piece, number of pieces, and number of threads.
 const SIZES: [u32; 5] = [8, 32, 128, 512, 2048];
 const COUNTS: [u32; 5] = [2, 4, 8, 16, 32];
 const THREADS: [u32; 3] = [1, 4, 8];
@@ -34,7 +34,7 @@ fn simulated(profile: &Profile, io: &VectorIo, strategy: Chosen) -> f64 {
     simulate(&Run::system(profile, io.into()), &Control::quiet()).unwrap().mops
 }
 
-/// The relative loss of the chosen strategy against the best, by point.
+/// For each point, how much slower the chosen strategy is than the best one, relatively.
 fn lacks(name: &str) -> Vec<(String, f64)> {
     let profile = Profile::named(name).unwrap();
     let points = SIZES.iter().flat_map(|size| COUNTS.iter().map(move |count| (*size, *count)));

@@ -5,7 +5,7 @@ use super::tally::{Tally, TallyRecord};
 use crate::limits::OWN;
 use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
 use doorbell_abi::CEnum;
-use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr};
+use doorbell_verbs::{Opcode, QpType, SendFlags, SendWr, Span};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -64,6 +64,9 @@ pub(crate) struct QpRecord {
     outstanding_max: AtomicU64,
     /// Messages of UC and UD that no receiver took.
     undelivered: AtomicU64,
+    /// RNR NAKs, and the nanoseconds that they ask the requester to wait.
+    rnr_naks: AtomicU64,
+    rnr_wait_ns: AtomicU64,
     /// Messages to multicast groups.
     multicast: AtomicU64,
     /// Processes that it has sent to, a bit for each.
@@ -139,6 +142,8 @@ pub(crate) struct QpCounts {
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) undelivered: u64,
+    pub(crate) rnr_naks: u64,
+    pub(crate) rnr_wait_ns: u64,
     pub(crate) multicast: u64,
     pub(crate) recvs: RecvCounts,
     pub(crate) threads: Vec<u32>,
@@ -208,6 +213,14 @@ impl QpCounter {
     pub fn undelivered(&mut self) {
         let count = &self.record.undelivered;
         count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Counts an RNR NAK that asks the requester to wait this long.
+    #[cold]
+    pub fn waits_for_recv(&mut self, wait: Span) {
+        let QpRecord { rnr_naks, rnr_wait_ns, .. } = self.record;
+        rnr_naks.store(rnr_naks.load(Relaxed) + 1, Relaxed);
+        rnr_wait_ns.store(rnr_wait_ns.load(Relaxed) + wait.as_ps() / 1000, Relaxed);
     }
 
     /// Counts a message to a multicast group.
@@ -303,6 +316,8 @@ impl QpCounts {
             outstanding_sum: record.outstanding_sum.load(Relaxed),
             outstanding_max: record.outstanding_max.load(Relaxed),
             undelivered: record.undelivered.load(Relaxed),
+            rnr_naks: record.rnr_naks.load(Relaxed),
+            rnr_wait_ns: record.rnr_wait_ns.load(Relaxed),
             multicast: record.multicast.load(Relaxed),
             recvs: RecvCounts::of(board, &record.recvs),
             threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),

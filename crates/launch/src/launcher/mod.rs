@@ -55,6 +55,8 @@ pub struct Launch {
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
     pub private_buffers: bool,
+    /// Whether work requests are sent again as soon as they may succeed, not when a NIC's timers expire.
+    pub fast_timers: bool,
     /// Whether the program's memory stays closed to processes that are not its parents, on a system where
     /// Yama closes it. Its own thread then serves its peers.
     pub closed: bool,
@@ -281,6 +283,7 @@ impl Launch {
             command.env(variables::DEVICE_ID, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
         command.env(variables::SHARED_BUFFERS, if self.private_buffers { "0" } else { "1" });
+        command.env(variables::TIMERS, if self.fast_timers { "fast" } else { "nic" });
         command.env(variables::PTRACE, if self.closed { "no" } else { "yes" });
         if let Some(address) = self.ip {
             for rank in 0..self.ranks.unwrap_or(1) {

@@ -93,6 +93,10 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
     if c.undelivered > 0 {
         writeln!(f, "  undelivered {} of UC or UD that no receiver took", counted(c.undelivered, "message"))?;
     }
+    if c.rnr_naks > 0 {
+        let (naks, ms) = (counted(c.rnr_naks, "RNR NAK"), c.rnr_wait_ns as f64 / 1e6);
+        writeln!(f, "  RNR         {naks}: no RECV was posted; min_rnr_timer stopped QPs for {ms:.2} ms")?;
+    }
     if c.multicast > 0 {
         writeln!(f, "  multicast   {} to groups", counted(c.multicast, "datagram"))?;
     }

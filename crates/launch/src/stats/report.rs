@@ -15,10 +15,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A note about the values that depend on this device's timing, and would differ on the NIC.
-pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, the limits of class latency, and the \
-                                 workload's window and batch depend on the timing of this device if the \
-                                 program posts in response to completions; all other numbers depend on the \
-                                 program alone";
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, the limits of \
+                                 class latency, and the workload's window and batch depend on the timing of \
+                                 this device if the program posts in response to completions; all other \
+                                 numbers depend on the program alone";
 /// A note about costs that are not counted here.
 pub(super) const NOT_COUNTED: &str = "the statistics of the peers contain the cost of their one-sided verbs \
                                       on this machine, in responder_pcie, because only the peers count these \
@@ -109,6 +109,10 @@ pub(super) struct Counts {
     pub(super) messages_received: u64,
     /// Messages of UC and UD that completed with success although no receiver took them.
     pub(super) undelivered: u64,
+    /// RNR NAKs to messages of RC: the responder had no RECV.
+    pub(super) rnr_naks: u64,
+    /// Nanoseconds for which these NAKs stopped QPs, by the responders' `min_rnr_timer`.
+    pub(super) rnr_wait_ns: u64,
     /// Datagrams to multicast groups, among the work requests. The process of each member counts what it
     /// received.
     pub(super) multicast: u64,
@@ -181,6 +185,8 @@ impl Counts {
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
             undelivered: qp.undelivered,
+            rnr_naks: qp.rnr_naks,
+            rnr_wait_ns: qp.rnr_wait_ns,
             multicast: qp.multicast,
             ..Counts::default()
         };
@@ -255,6 +261,8 @@ impl Counts {
         self.recv_doorbells += other.recv_doorbells;
         self.messages_received += other.messages_received;
         self.undelivered += other.undelivered;
+        self.rnr_naks += other.rnr_naks;
+        self.rnr_wait_ns += other.rnr_wait_ns;
         self.multicast += other.multicast;
         self.pcie += other.pcie;
         self.responder_pcie += other.responder_pcie;

@@ -22,9 +22,10 @@ pub struct Costs {
     pub receive: ReceiveCost,
     /// Costs of the link.
     pub wire: WireCost,
-    /// Picoseconds for which a lock is held beyond the PCIe read of its word.
+    /// Picoseconds for which an atomic holds its lock, in addition to the PCIe read of the word.
     pub lock_hold: u64,
-    /// Picoseconds for which a unit stalls on a translation that it has to read.
+    /// Picoseconds for which a unit stalls on a translation that is not in the NIC's cache, including the
+    /// PCIe read.
     pub translation_stall: u64,
     /// Bytes of a CQE.
     pub cqe: u32,

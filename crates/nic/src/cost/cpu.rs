@@ -25,14 +25,14 @@ pub struct CpuCost {
     pub cqe: u64,
     build_wqe: u64,
     inline_line: u64,
-    /// Taking a completion out of a CQ, without the load of its CQE and without the poll itself.
+    /// Taking a completion out of a CQ. Excludes the load of the CQE and the poll itself.
     pub take_cqe: u64,
     copy_line: u64,
 }
 
 impl CpuCost {
-    /// The costs of a host. If its caches have sizes, stores and loads of lines depend on where the lines
-    /// are. Then these are the least costs, for lines in the core's own cache.
+    /// The costs of a host. With cache sizes (`hierarchy`), the cost of a load or store depends on the cache
+    /// that has the line. The costs here are then the least ones: all lines are in the core's own cache.
     pub fn new(host: &Host, hierarchy: Option<&Hierarchy>) -> CpuCost {
         CpuCost {
             program: host.program.as_ps(),
@@ -50,7 +50,8 @@ impl CpuCost {
         }
     }
 
-    /// Building a send WQE into which `inlined` bytes of payload are copied, without the stores to its ring.
+    /// Building a send WQE, including the copy of `inlined` bytes of payload. Excludes the stores to the
+    /// ring.
     #[inline]
     pub fn build(&self, inlined: u32) -> u64 {
         self.build_wqe + self.inline_line * u64::from(wqe::lines(inlined))
@@ -62,7 +63,7 @@ impl CpuCost {
         (self.take_cqe + self.cqe) * completions
     }
 
-    /// Moving a payload of `bytes` out of the CQE that it arrived in.
+    /// Copying a payload of `bytes` from its CQE to the RECV's buffer.
     #[inline]
     pub fn take_inline(&self, bytes: u32) -> u64 {
         self.copy_line * u64::from(wqe::lines(bytes))

@@ -27,11 +27,11 @@ pub struct MessageShape {
 pub struct MessagePacket {
     /// The packet.
     pub packet: PacketShape,
-    /// Offset of its payload in the message.
+    /// Offset of the packet's payload in the message.
     pub offset: u32,
 }
 
-/// `payload` bytes packet by packet. An empty message also has one packet.
+/// Splits `payload` bytes into packets. An empty message also has one packet.
 fn pieces(payload: u32, mtu: u32, like: PacketShape) -> impl Iterator<Item = MessagePacket> + use<> {
     let mtu = mtu.max(1);
     let last = payload.div_ceil(mtu).saturating_sub(1);
@@ -59,7 +59,8 @@ impl MessageShape {
         pieces(payload, self.mtu, PacketShape { imm, datagram, ..PacketShape::only(kind) })
     }
 
-    /// The packets that the responder answers: the data of a READ or an atomic, an ACK on RC, otherwise none.
+    /// The packets with which the responder answers: the data of a READ or an atomic, an ACK on RC, otherwise
+    /// none.
     pub fn answers(&self) -> impl Iterator<Item = MessagePacket> + use<> {
         let (kind, payload) = match self.opcode {
             Opcode::Read => (Some(PacketKind::ReadResponse), self.payload),
@@ -114,12 +115,13 @@ impl Profile {
         MessageShape { opcode, qp_type, payload, mtu: self.device.link.mtu }
     }
 
-    /// The packets that the requester sends for one message.
+    /// Packets and bytes that the requester sends for one message.
     pub fn request_on_link(&self, opcode: Opcode, qp_type: QpType, payload: u32) -> OnLink {
         Costs::new(self).on_link(self.message(opcode, qp_type, payload).requests())
     }
 
-    /// The packets that the responder answers: the data of a READ or an atomic, and an ACK on RC.
+    /// Packets and bytes with which the responder answers one message: the data of a READ or an atomic, or an
+    /// ACK on RC.
     pub fn response_on_link(&self, opcode: Opcode, qp_type: QpType, payload: u32) -> OnLink {
         Costs::new(self).on_link(self.message(opcode, qp_type, payload).answers())
     }

@@ -1,5 +1,5 @@
-//! The cost of each thing on each resource: times, and bytes on links. The simulator and the limits take all
-//! of them from here. Sizes of headers and WQEs are in [`crate::generation`].
+//! The costs of WQEs, packets, DMAs and calls on each resource: times, and bytes on links. The simulator and
+//! the limits take all costs from here. Sizes of headers and WQEs are in [`crate::generation`].
 //!
 //! [`Costs`] holds all costs of a profile, as integers of picoseconds and bytes. The simulator spends them
 //! packet by packet. The limits sum them over the packets of a message ([`MessageShape`]), apart from

@@ -53,8 +53,8 @@ impl PacketShape {
     }
 }
 
-/// DMAs for the `len` bytes of a message from `offset` on, if its buffers have these lengths: one for each
-/// buffer that holds some of the bytes. A packet pays for these DMAs, not for all DMAs of its message.
+/// DMAs of a packet that carries `len` bytes of its message, from `offset` on. There is one DMA for each
+/// buffer that holds some of these bytes. `buffers` has the lengths of the message's buffers.
 #[inline]
 pub fn dmas(buffers: impl IntoIterator<Item = u32>, offset: u32, len: u32) -> u32 {
     let (offset, end) = (u64::from(offset), u64::from(offset) + u64::from(len));

@@ -3,13 +3,13 @@
 use crate::{Generation, Pcie, PcieSpeed, Profile, wqe};
 use doorbell_verbs::Span;
 
-/// `bytes.div_ceil(most)`, without a division in the common case that one piece holds all bytes.
+/// Computes `bytes.div_ceil(most)`. In the common case one piece holds all bytes, and no division is needed.
 #[inline]
 fn pieces(bytes: u64, most: u64) -> u64 {
     if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }
 }
 
-/// The time of TLPs with their payload, which grows linearly with the bytes.
+/// The link time of TLPs with payload: a constant time for each TLP, and a time for each byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
     base: u64,
@@ -20,20 +20,20 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A `Linear` from the time in picoseconds of one TLP that carries 0 to `most` bytes.
+    /// A `Linear` that agrees with `time` at 0 and at `most` bytes. `time` gives the picoseconds of one TLP.
     fn of(most: u32, time: impl Fn(u32) -> u64) -> Linear {
         let base = time(0);
         Linear { base, slope: (time(most) - base) * 1000 / u64::from(most), most: u64::from(most) }
     }
 
-    /// Picoseconds of the TLPs that `bytes` need.
+    /// Picoseconds of the TLPs that carry `bytes` bytes.
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         pieces(bytes, self.most) * self.base + bytes * self.slope / 1000
     }
 
-    /// Picoseconds of the TLPs that `bytes` need if the first byte lies `offset` bytes after a TLP boundary.
-    /// All TLPs but the last end at multiples of the largest payload.
+    /// Picoseconds of the TLPs that carry `bytes` bytes if the first byte has address `offset`. All TLPs but
+    /// the last end at addresses that are multiples of the largest payload.
     #[inline]
     fn time_from(&self, offset: u64, bytes: u64) -> u64 {
         match bytes {
@@ -42,7 +42,7 @@ impl Linear {
         }
     }
 
-    /// The least picoseconds that `bytes` take, wherever TLPs are cut.
+    /// The least picoseconds that `bytes` bytes take, wherever the TLPs begin and end.
     fn least(&self, bytes: u64) -> u64 {
         bytes * self.base / self.most.max(1) + bytes * self.slope / 1000
     }
@@ -55,7 +55,8 @@ pub struct PcieCost {
     pub mmio_line: u64,
     /// A Doorbell, towards the NIC.
     pub doorbell: u64,
-    /// From when a read request has left the NIC until it is at memory.
+    /// From when a read request has left the NIC until its completions begin on the link. Includes the
+    /// memory's latency.
     pub read_latency: u64,
     /// From when a DMA write has left the NIC until it is visible.
     pub write_latency: u64,
@@ -83,7 +84,7 @@ impl PcieCost {
         }
     }
 
-    /// The requests of a DMA read of `bytes`, at least one, towards the host.
+    /// The requests of a DMA read of `bytes`, towards the host. There is at least one request.
     #[inline]
     pub fn read_requests(&self, bytes: u64) -> u64 {
         pieces(bytes, self.max_read_request).max(1) * self.read_request
@@ -96,14 +97,14 @@ impl PcieCost {
     }
 
     /// The completions of a DMA read of `bytes` that begins at `addr`, towards the NIC. Completions end at
-    /// multiples of their largest payload. A read that crosses one more multiple has one more completion (PCI
+    /// multiples of their largest payload. Each further multiple that a read crosses adds a completion (PCI
     /// Express Base Specification 3.0, 2.3.1.1).
     #[inline]
     pub fn completions_from(&self, addr: u64, bytes: u64) -> u64 {
         self.completion.time_from(addr, bytes)
     }
 
-    /// The least time of `bytes` in the completions of a DMA read that also brings other bytes.
+    /// The least time of `bytes` bytes in completions that also carry other bytes.
     pub(crate) fn least_completions(&self, bytes: u64) -> u64 {
         self.completion.least(bytes)
     }
@@ -124,7 +125,7 @@ struct Tlps<'a> {
 impl Tlps<'_> {
     fn mmio(&self, bytes: u32) -> Span {
         let p = self.pcie;
-        // A Doorbell is a plain store: only write-combined lines pay the further overhead.
+        // Only write-combined lines have this overhead. A Doorbell is a plain store.
         let overhead = if bytes >= wqe::LINE { p.mmio_overhead } else { 0 };
         self.time(bytes + p.request_header + overhead, self.speed.mmio)
     }

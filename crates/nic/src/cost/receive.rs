@@ -1,14 +1,14 @@
-//! The cost of packets on a receiving unit, and the work that they cause there.
+//! The cost of packets on a receiving unit, and the work that the packets cause there.
 
 use super::packet::{PacketKind, PacketShape};
 use crate::{Nic, Profile, RecvShape, Sockets};
 use doorbell_verbs::Span;
 
-/// The work that a packet causes at the NIC that receives it, apart from looking at the packet. It excludes
-/// the CQE of the requester, which has its own cost, [`ReceiveCost::requester_cqe`].
+/// The work that a packet causes at the receiving NIC, in addition to the look at the packet. The CQE of a
+/// work request at the requester is not part of this work, but costs [`ReceiveCost::requester_cqe`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveWork {
-    /// Bytes of payload to place in memory; 0 for none.
+    /// Bytes of payload to write to memory; 0 for none.
     pub place: u32,
     /// Whether payload goes into the CQE of the RECV.
     pub inline: bool,
@@ -43,9 +43,9 @@ pub struct ReceiveCost {
     pub inline: u64,
     /// The CQE of a signalled work request that an answer completes.
     pub requester_cqe: u64,
-    /// Additional time of a request whose DMA write crosses to another socket.
+    /// Additional time of a request whose DMA write crosses to another CPU socket.
     pub crossing_write: u64,
-    /// Additional time of a request whose DMA read comes from another socket.
+    /// Additional time of a request whose DMA read comes from another CPU socket.
     pub crossing_read: u64,
     packet: u64,
     atomic: u64,

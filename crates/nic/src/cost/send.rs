@@ -63,9 +63,9 @@ impl SendCost {
         }
     }
 
-    /// Time of a request packet. The first packet of a message also pays for the message's kind and its WQE.
-    /// `dmas` are the DMAs for the packet's own bytes ([`super::dmas`]; 0 for inline payload). Cache misses
-    /// cost extra.
+    /// Time of a request packet. The first packet of a message also pays for the kind of the message and for
+    /// its WQE. `dmas` are the DMAs for the packet's own bytes ([`super::dmas`]; 0 for inline payload). Cache
+    /// misses are not included.
     #[inline]
     pub fn request(&self, packet: &PacketShape, wqe: Wqe, dmas: u32) -> u64 {
         let reading = self.reading(packet, dmas);
@@ -101,7 +101,7 @@ impl SendCost {
         made + self.of_buffer(packet) + self.leaving(packet)
     }
 
-    /// Time until the packet has left by the port.
+    /// Additional time until the packet has left by the port, if the unit is busy until then.
     #[inline]
     fn leaving(&self, packet: &PacketShape) -> u64 {
         self.wire.as_ref().map_or(0, |wire| wire.time(wire.bytes(packet).into()))

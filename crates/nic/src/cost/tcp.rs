@@ -6,7 +6,7 @@ use crate::Tcp;
 pub const FRAME_HEADERS: u32 = 14 + IP_TCP;
 /// Bytes of an IP packet that are not data.
 const IP_TCP: u32 = 20 + 32;
-/// The frame check sequence, which no host sees.
+/// The frame check sequence. Hosts do not see it.
 const FCS: u32 = 4;
 /// The shortest frame, with its FCS.
 const SHORTEST: u32 = 64;
@@ -38,13 +38,13 @@ pub struct TcpCost {
     pub interrupt_entry: u64,
     /// From the end of the driver's poll to the interrupted code.
     pub interrupt_exit: u64,
-    /// From waking a thread until it runs.
+    /// From the wake-up of a thread until the thread runs.
     pub wake_up: u64,
-    /// Until a thread that has to wait sleeps.
+    /// From when a thread must wait until it sleeps.
     pub sleep: u64,
     /// How long the NIC holds back an interrupt.
     pub coalesce: u64,
-    /// How long an ACK waits for data to travel with.
+    /// How long TCP delays an ACK in order to send it with data.
     pub delayed_ack: u64,
     segment_out: u64,
     page_out: u64,

@@ -17,9 +17,10 @@ pub struct OnLink {
 /// Bytes of packets on the link, and their time in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireCost {
-    /// From when the last bit has left until it is at the other port.
+    /// From when a bit has left a port until it is at the other port.
     pub one_way: u64,
-    /// How far ahead a port accepts packets to send: the time of a payload of the MTU.
+    /// A port accepts another packet if at most this much time of accepted packets is left to send. It is the
+    /// time of a payload of the MTU.
     pub ahead: u64,
     headers: Headers,
     /// Headers and overhead of every packet.

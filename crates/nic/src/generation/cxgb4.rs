@@ -14,7 +14,7 @@ const UNTAGGED: u32 = 4;
 const READ_REQUEST: u32 = 28;
 
 pub(super) const LAYOUT: GenerationLayout = GenerationLayout {
-    // Two headers, and the header of a list of SGEs.
+    // A WQE before its payload has two headers, and the header of a list of SGEs.
     wqe: WqeLayout { connected: 40, datagram: 40, sge: 16, atomic: 16, recv_sge: 32 },
     // The driver writes a 4-byte Doorbell, which costs as much as an 8-byte one.
     posting: Posting { alone_by_mmio: false, doorbell: 8 },

@@ -51,7 +51,7 @@ pub struct WqeLayout {
     pub sge: u32,
     /// Operands of an atomic.
     pub atomic: u32,
-    /// An SGE of a RECV, which has no header.
+    /// An SGE of a RECV WQE. These WQEs have no header.
     pub recv_sge: u32,
 }
 
@@ -64,8 +64,8 @@ impl WqeLayout {
         }
     }
 
-    /// Bytes of a send WQE, without padding. A header-only UD SEND fits one line because it omits the part of
-    /// the header that a payload needs (ATC'16, Figure 5).
+    /// Bytes of a send WQE, without padding. A UD SEND without payload fits into one line because it omits
+    /// the part of the header that a payload needs (ATC'16, Figure 5).
     pub const fn send_bytes(&self, opcode: Opcode, transport: QpType, payload: Payload) -> u32 {
         let header = self.header_bytes(transport);
         let operands = if opcode.is_atomic() { self.atomic } else { 0 };
@@ -94,7 +94,7 @@ impl WqeLayout {
 /// reads with one DMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting {
-    /// Whether the CPU writes a WQE that is posted alone to the NIC itself.
+    /// Whether the CPU itself writes a single posted WQE to the NIC, by MMIO.
     pub alone_by_mmio: bool,
     /// Bytes of a Doorbell.
     pub doorbell: u32,
@@ -153,13 +153,13 @@ impl CompletionLayout {
     }
 }
 
-/// Table 1 of ATC'16, which holds for both generations. A connected WQE has control and remote address
+/// Table 1 of ATC'16. It holds for both Mellanox generations. A connected WQE has control and remote address
 /// segments of 16 bytes each and 4 bytes before inline payload. A datagram WQE has the control segment, an
 /// address of 48 bytes and these 4 bytes.
 pub(super) const TABLE_1: WqeLayout =
     WqeLayout { connected: 36, datagram: 68, sge: 16, atomic: 16, recv_sge: 16 };
 
-/// Both drivers write a WQE that is posted alone by MMIO, even if batching is on (ATC'16, section 4). The
+/// Both drivers write a single posted WQE to the NIC by MMIO, even if batching is on (ATC'16, section 4). The
 /// size of a Doorbell is from appendix A.
 pub(super) const ALONE_BY_MMIO: Posting = Posting { alone_by_mmio: true, doorbell: DOORBELL_BYTES };
 

@@ -47,28 +47,29 @@ impl Generation {
         LAYOUTS[self as usize]
     }
 
-    /// Whether it speaks iWARP: only RC, without atomics and immediates, in segments of a TCP stream.
+    /// Whether the generation speaks iWARP: only RC, without atomics and immediates, in segments of a TCP
+    /// stream.
     pub const fn is_iwarp(self) -> bool {
         matches!(self, Generation::Cxgb4)
     }
 
-    /// Whether a QP of this type can do this verb.
+    /// Whether a QP of this type offers this verb.
     pub fn offers(self, opcode: Opcode, qp_type: QpType) -> bool {
         let of_iwarp = opcode.is_of_iwarp() && qp_type == QpType::Rc;
         opcode.is_offered_by(qp_type) && (of_iwarp || !self.is_iwarp())
     }
 
-    /// The sizes of its WQEs.
+    /// The sizes of the generation's WQEs.
     pub const fn wqe(self) -> &'static WqeLayout {
         &self.layout().wqe
     }
 
-    /// How its driver announces WQEs to the NIC.
+    /// How the generation's driver announces WQEs to the NIC.
     pub const fn posting(self) -> &'static Posting {
         &self.layout().posting
     }
 
-    /// The sizes of its packet headers.
+    /// The sizes of the generation's packet headers.
     pub const fn headers(self) -> &'static Headers {
         &self.layout().headers
     }

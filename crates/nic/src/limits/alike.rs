@@ -33,9 +33,9 @@ pub(super) fn limits_of_kinds(profile: &Profile, kinds: &Kinds) -> Vec<Limit> {
     sorted((0..count).map(bound).collect())
 }
 
-/// All bounds of several workloads that share a NIC, each with its number of operations, the lowest first. A
-/// bound adds up the shares of one resource that the workloads use; a link has a bound for each direction.
-/// The workloads differ in what they post, not in their pattern.
+/// All bounds of several workloads that share a NIC, the lowest first. `parts` holds each workload with its
+/// number of operations. A bound adds up the amounts of one resource that all workloads use. A link has a
+/// bound for each direction. All bounds use the pattern of the first workload.
 pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
     let parts: Vec<(&Mix, u64)> = parts.iter().filter(|(_, n)| *n > 0).map(|(mix, n)| (mix, *n)).collect();
     if let [(mix, _)] = &parts[..] {
@@ -53,7 +53,7 @@ pub fn limits_of_all(profile: &Profile, parts: &[(Mix, u64)]) -> Vec<Limit> {
     sorted((0..count).map(|i| together(each.iter().map(|(share, bounds)| (*share, &bounds[i])))).collect())
 }
 
-/// The least time from posting an operation of `mix` to having polled its completion.
+/// The least time from the post of an operation of `mix` to the poll of its completion.
 pub fn unloaded_latency(profile: &Profile, mix: &Mix) -> Span {
     span(&way(profile, mix))
 }
@@ -76,8 +76,8 @@ fn bounds(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     bounds_by(profile, mix, |bounds| bounds.all())
 }
 
-/// All bounds, with both directions of the link, because kinds of operations may use different directions
-/// more.
+/// All bounds, with one for each direction of the link, because each kind of operation may use another
+/// direction more.
 pub(super) fn bounds_by_direction(profile: &Profile, mix: &Mix) -> Vec<Limit> {
     bounds_by(profile, mix, |bounds| bounds::KINDS.iter().map(|kind| kind(bounds)).collect())
 }

@@ -1,4 +1,4 @@
-//! The rates that the resources of a group of machines let through.
+//! Upper bounds of the rate, set by the resources of a group of machines.
 
 use super::groups::RoleGroup;
 use super::mix::{Mix, NS_PER_US, gcd};
@@ -19,8 +19,8 @@ pub(super) struct Bounds<'a> {
     pub(super) group: &'a RoleGroup,
     /// Usable ports of each machine.
     pub(super) ports: u32,
-    /// Whether to count only the resources that a message uses at the responder even if it finds no RECV
-    /// there.
+    /// Whether the responder may drop messages because no RECV is posted. If so, resources that a dropped
+    /// message does not use are left out.
     pub(super) may_drop: bool,
 }
 
@@ -41,8 +41,8 @@ pub(super) const KINDS: [BoundKind; 8] = [
 
 /// The capacities of one machine in a microsecond, regardless of the users, in the order of [`KINDS`].
 ///
-/// It is `None` for cores, which classes of threads do not share, and for locks, because their capacity
-/// depends on the locks in use.
+/// A capacity is `None` for cores, because classes of threads do not share them, and for locks, because their
+/// capacity depends on the locks in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
     let ports = f64::from(ports.min(profile.device.link.ports));
@@ -114,8 +114,8 @@ impl<'a> Bounds<'a> {
         u64::from(wqe::pad(self.shape().wqe_bytes(self.costs().generation)))
     }
 
-    /// Whether a DMA that reads WQEs may bring some of other lengths. Then these WQEs alone do not cut its
-    /// TLPs.
+    /// Whether a DMA that reads these WQEs may also read WQEs of other lengths. Then the length of these WQEs
+    /// alone does not determine the TLPs.
     fn reads_others(&self) -> bool {
         self.mix.mixed_lists && self.mix.batch > 1
     }
@@ -169,13 +169,14 @@ impl<'a> Bounds<'a> {
         data.filter(|bytes| *bytes > 0).chain(word)
     }
 
-    /// The work that the packets of a message cause at the NIC that receives them.
+    /// The work that the packets of a message cause at the receiving NIC.
     fn work(&self) -> impl Iterator<Item = ReceiveWork> {
         let (nic, recv) = (&self.profile().device.nic, self.mix.recv());
         self.message().requests().map(move |MessagePacket { packet, .. }| ReceiveWork::of(&packet, nic, recv))
     }
 
-    /// MMIO writes and read completions share a direction. The bound names the resource that uses more of it.
+    /// The bound of the direction towards the NIC, which MMIO writes and read completions share. It names the
+    /// one of these two that takes more time.
     fn to_nic(&self) -> Limit {
         let (mut terms, completions) = (self.mmio(), self.completions());
         let machines = self.group.machines as f64;
@@ -438,7 +439,7 @@ impl<'a> Bounds<'a> {
             },
         );
         let locks = locks_in_use(&self.profile().device.atomics, counters, counter_stride);
-        // More locks help only if words share them. If there is only one lock, the paper names the operation
+        // More locks help only if words share them. If there is only one lock, ATC'16 names the operation
         // under the lock as the limit (5.4).
         let shared = locks > 1 && locks < counters;
         let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
@@ -452,7 +453,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The bound of units if `busy` of them can be kept busy on all machines of a group.
+/// The bound that units set if at most `busy` of them work at a time, on all machines of a group together.
 fn units(resource: Resource, group: &RoleGroup, busy: u64, kind: &str, terms: Terms) -> Limit {
     let machines = group.machines as f64;
     let (each, ns) = (busy as f64 / machines, terms.sum() / machines);
@@ -470,10 +471,10 @@ fn locks_in_use(atomics: &Atomics, counters: u64, stride: u64) -> u64 {
     let slots = u64::from(atomics.slots);
     let per_lock = 1u64 << atomics.slot_low_bit;
     let reached = if stride <= per_lock {
-        // Words pass over one lock after another.
+        // Successive words use the same lock or the next lock.
         (counters - 1).saturating_mul(stride) / per_lock + 1
     } else if stride.is_multiple_of(per_lock) {
-        // The words return to the first lock after some rounds.
+        // Successive words skip locks, and return to the first lock after some rounds.
         counters.min(slots / gcd(stride / per_lock, slots))
     } else {
         counters

@@ -1,8 +1,9 @@
-//! Bounds if threads are in classes, each of which does something else.
+//! Bounds for classes of threads that post different operations.
 //!
-//! A class reaches no more than it would alone. All classes share the resources of the machines, but the
-//! shares are not known beforehand. The bound serves the classes first that use least of a resource. No other
-//! way to share lets more operations through. Cores are not shared, because a thread belongs to one class.
+//! The rate of a class is at most its rate alone. All classes share the resources of the machines, but the
+//! shares are not known beforehand. The bound of a resource serves the classes in order: first the class
+//! whose operations use least of it, up to the rate of that class alone, then the next class. No other
+//! division allows more operations. Cores are not shared, because a thread belongs to one class.
 
 use super::alike::{bounds_by_direction, sorted};
 use super::bounds;
@@ -39,7 +40,7 @@ pub fn limits_of_classes(groups: &[Machines<'_>], classes: &[ClassKinds<'_>]) ->
     sorted(limits)
 }
 
-/// The rate of all classes if none is in another's way.
+/// The bound if no class slows another class: the sum of the classes' bounds alone.
 fn sum_of(all: &[Alone<'_>]) -> Option<Limit> {
     let each = all.iter().enumerate().map(|(number, class)| {
         let mut terms = Terms::default();
@@ -95,8 +96,9 @@ fn shared(profile: &Profile, machines: u32, all: &[Alone<'_>]) -> Vec<Limit> {
     of_groups.filter_map(limit).collect()
 }
 
-/// The bound that a resource of this capacity sets, if it does. `own` says how much of it each class uses.
-/// The classes that use least are served first, each up to its rate alone.
+/// The bound that a resource with this capacity sets; `None` if the resource slows no class. `own` gives the
+/// amount that an operation of each class uses. The classes that use least are served first, each up to its
+/// rate alone.
 fn share(all: &[Alone<'_>], own: &[&Limit], capacity: f64) -> Option<Limit> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| own[*a].taken().total_cmp(&own[*b].taken()));

@@ -6,12 +6,12 @@ use doorbell_verbs::QpType;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// QPs or flows of machines. One unit at a time serves each of them.
+/// Numbers of QPs, or of flows. At most one unit at a time serves a QP or a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crowd {
     /// Number on all machines together.
     pub all: u64,
-    /// Number on the machine that has most.
+    /// Number on the machine with the most.
     pub most: u64,
 }
 
@@ -20,7 +20,7 @@ impl Crowd {
         Crowd { all: machines * each, most: each }
     }
 
-    /// Units that they can keep busy on `machines` machines together, if each has `units` units.
+    /// Most units that these QPs or flows keep busy, on `machines` machines with `units` units each.
     pub(super) fn busy(&self, machines: u64, units: u32) -> u64 {
         self.all.min(machines * u64::from(units).min(self.most))
     }
@@ -33,7 +33,7 @@ pub struct RoleGroup {
     pub who: Cow<'static, str>,
     /// Whether they post.
     pub posts: bool,
-    /// Whether they are posted to.
+    /// Whether other machines post to them.
     pub responds: bool,
     /// Number of machines that take part.
     pub machines: u64,
@@ -49,9 +49,9 @@ pub struct RoleGroup {
 impl Mix {
     /// The groups of machines that take part.
     ///
-    /// Outbound with connected QPs, QP k of thread t of machine 0 leads to the others in turn, from number t
-    /// on. All to all, QP k of a thread leads to machine k mod `machines`. A QP that leads to its own machine
-    /// is unused.
+    /// Outbound, connected QP k of thread t of machine 0 leads to machine 1 + (k + t) mod (`machines` - 1).
+    /// All to all, connected QP k of a thread leads to machine k mod `machines`. A QP that leads to its own
+    /// machine is unused.
     pub fn groups(&self) -> Vec<RoleGroup> {
         let mix = &self.sensible();
         match mix.pattern {
@@ -90,7 +90,7 @@ impl Mix {
         }
     }
 
-    /// Machine 0, to which each QP of the others leads.
+    /// Machine 0 as the target of all QPs of the other machines.
     pub(super) fn inbound_responder(&self) -> RoleGroup {
         let qps = Crowd::even(1, self.posting_qps() * self.others());
         RoleGroup {
@@ -104,7 +104,7 @@ impl Mix {
         }
     }
 
-    /// The others, to which machine 0 posts.
+    /// The other machines as the targets of machine 0.
     fn outbound_responders(&self) -> RoleGroup {
         let (others, threads, qps) = (self.others(), u64::from(self.threads), u64::from(self.qps));
         let group = RoleGroup {
@@ -119,7 +119,8 @@ impl Mix {
         if self.datagrams() {
             return group;
         }
-        // Each thread gives every machine as many QPs, and the rest to the machines from its own number on.
+        // Each thread gives every machine `qps / others` QPs. The remaining QPs go to successive machines,
+        // from the thread's own number on.
         let left = qps % others;
         let most = threads * (qps / others) + threads / others * left + (threads % others).min(left);
         let ends = Crowd { all: self.posting_qps(), most };
@@ -151,8 +152,8 @@ impl Mix {
     fn ends_of_all(&self) -> Crowd {
         let (machines, threads) = (u64::from(self.machines), u64::from(self.threads));
         let (rounds, left) = (u64::from(self.qps) / machines, u64::from(self.qps) % machines);
-        // In an incomplete round, all others post to the machines that it reaches. The rest of the machines
-        // only post.
+        // An incomplete round reaches only `left` machines. All other machines post to each of them. The
+        // machines that it does not reach only post.
         let of_reached = machines - 1;
         let most = rounds * self.others() + if left > 0 { of_reached } else { 0 };
         let all = rounds * machines * self.others() + left * of_reached + (machines - left) * left;
@@ -170,7 +171,7 @@ impl Mix {
         }
     }
 
-    /// The least number of QPs that a thread posts to.
+    /// The least number of QPs on which a thread posts.
     fn least_lanes(&self) -> u32 {
         match self.pattern {
             Pattern::AllToAll if !self.datagrams() => self.qps - self.qps.div_ceil(self.machines),
@@ -178,7 +179,8 @@ impl Mix {
         }
     }
 
-    /// QPs of machine 0 that lead to `machine`, and threads that have some; outbound, connected.
+    /// QPs of machine 0 that lead to `machine`, and the number of threads that have such QPs; outbound,
+    /// connected.
     fn lanes_to(&self, machine: u32) -> (u64, u64) {
         let others = self.machines - 1;
         let ranks = (0..self.threads).map(|thread| (machine - 1 + others - thread % others) % others);
@@ -205,14 +207,15 @@ impl Mix {
         RoleGroup { machines: reached.len() as u64, threads, senders: ends, flows: ends, ..group }
     }
 
-    /// One machine of a group, with the most QPs and flows of any of its machines.
+    /// One machine of `group`. It gets the numbers of QPs and flows of the machine with the most.
     pub(super) fn one_of(&self, group: RoleGroup) -> RoleGroup {
         let one = |crowd: Crowd| Crowd::even(1, crowd.most);
         let (senders, flows) = (one(group.senders), one(group.flows));
         RoleGroup { machines: 1, threads: self.threads.into(), senders, flows, ..group }
     }
 
-    /// One of `machines`, all to all, with the most QPs and flows of any of them. It posts or it responds.
+    /// One of `machines`, all to all. It gets the numbers of QPs and flows of the machine with the most. It
+    /// posts if `posts` is true, and otherwise responds.
     pub(super) fn one_of_all(&self, who: String, machines: &Range<u32>, posts: bool) -> RoleGroup {
         let qps = |machine: u32| match self.datagrams() {
             true => self.posting_qps(),
@@ -241,8 +244,8 @@ impl Mix {
         u64::from(self.threads) * (u64::from(rounds) * self.others() + u64::from(of_last))
     }
 
-    /// The least share of its posters' operations that a target gets. Threads take their QPs, or on UD their
-    /// destinations, in turn or at random.
+    /// The least share that a target gets of the operations of a machine that posts to it. Threads use their
+    /// QPs, or on UD their destinations, in turn or at random.
     pub(super) fn least_share(&self) -> f64 {
         let others = self.machines - 1;
         let (each, of) = match self.pattern {
@@ -278,8 +281,8 @@ impl Mix {
         u64::from(mix.window) * windows
     }
 
-    /// The least share of the work requests that are signalled. In a drained window these are the last work
-    /// requests on each QP.
+    /// The least share of the work requests that are signalled. In a drained window, only the last work
+    /// request on each QP is signalled.
     pub(super) fn signalled(&self) -> f64 {
         match self.drain {
             true => f64::from(self.least_lanes().clamp(1, self.window)) / f64::from(self.window),

@@ -1,4 +1,4 @@
-//! The least time of an operation that waits for nothing.
+//! The least time of an operation that never waits for a busy resource.
 
 use super::mix::{Mix, gcd};
 use super::operation_end::OperationEnd;
@@ -15,12 +15,13 @@ pub(super) struct LatencyWay<'a> {
     mix: &'a Mix,
     shape: PostShape,
     message: MessageShape,
-    /// Picoseconds of the DMA writes of data after which the CQE can be written.
+    /// Picoseconds of the DMA writes of returned data that delay the write of the CQE.
     written: u64,
     steps: Terms,
 }
 
-/// The post of a work request. If its list holds unknown work requests, only its own part of the post.
+/// The post of a work request. If the list also holds unknown work requests, the result is a post of this
+/// work request alone.
 fn alone(mix: &Mix, shape: PostShape) -> PostShape {
     match shape.method {
         Method::Doorbell { .. } if mix.mixed_lists => {
@@ -43,7 +44,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// From the post until the completion has been polled.
+    /// The steps from the post until the completion has been polled.
     pub(super) fn whole(
         requester: &'a OperationEnd<'a>,
         responder: &'a OperationEnd<'a>,
@@ -58,8 +59,8 @@ impl<'a> LatencyWay<'a> {
         way.steps
     }
 
-    /// From when a sending unit takes it up until its answer has been received. For this time a READ or an
-    /// atomic counts against the outstanding operations of a QP.
+    /// The steps from when a sending unit begins the request until its answer has been received. During this
+    /// time, a READ or an atomic counts as outstanding on its QP.
     pub(super) fn in_the_nics(
         requester: &'a OperationEnd<'a>,
         responder: &'a OperationEnd<'a>,
@@ -75,7 +76,7 @@ impl<'a> LatencyWay<'a> {
         self.steps.step(part, what, ps);
     }
 
-    /// A DMA read, from the request to its last completion.
+    /// Picoseconds of a DMA read, from the request to its last completion.
     fn read(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let (pcie, bytes) = (&side.costs.pcie, u64::from(bytes));
         match bytes {
@@ -84,21 +85,21 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// DMA reads of several pieces. The first may be short: its completions arrive while others are
-    /// requested.
+    /// Least picoseconds of DMA reads of several pieces. The time of one request counts: if the first piece
+    /// is short, its completion arrives while the NIC requests the other pieces.
     fn reads(side: &OperationEnd<'_>, bytes: u32) -> u64 {
         let pcie = &side.costs.pcie;
         pcie.read_requests(1) + pcie.read_latency + pcie.completions(bytes.into())
     }
 
-    /// A packet's time on the link. The sender sets the pace: a slower receiver takes in a packet as it
-    /// arrives.
+    /// Picoseconds of a packet on the link, at the sender's rate. The receiver's rate adds nothing, because a
+    /// port receives a packet while it arrives.
     fn wire(sender: &OperationEnd<'_>, packet: &PacketShape) -> u64 {
         let wire = &sender.costs.wire;
         wire.time(wire.bytes(packet).into())
     }
 
-    /// Until the WQE is in the NIC.
+    /// Adds the steps until the WQE is in the NIC.
     fn post(&mut self) {
         let costs = &self.requester.costs;
         self.step(
@@ -133,7 +134,7 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// If not every work request of a QP is signalled, some of its list precede a signalled one.
+    /// Adds the time of the work requests that precede a signalled one in its list.
     fn those_before(&mut self) {
         if self.mix.window_per_qp && !self.mix.mixed_lists {
             let before = gcd(self.mix.signal_every.into(), self.mix.batch.into()) - 1;
@@ -142,7 +143,8 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// Until the last packet has been looked at, or on UC and UD has begun to leave.
+    /// Adds the steps until the responder has looked at the last request packet. On UC and UD, adds the steps
+    /// until this packet begins to leave.
     fn there(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<PacketShape> = self.message.requests().map(|piece| piece.packet).collect();
@@ -160,7 +162,7 @@ impl<'a> LatencyWay<'a> {
         let answered = self.message.answers().next().is_some();
         let (by_unit, by_port) = match answered {
             true => (wires(&[last]), wires(&packets)),
-            // A port takes the next packet before the previous one has left.
+            // A port accepts the next packet before the previous one has left.
             false => (0, wires(&packets[..packets.len() - 1]).saturating_sub(requester.costs.wire.ahead)),
         };
         let steps = if units + read(&last) + by_unit >= of_first + read(&first) + by_port {
@@ -181,7 +183,8 @@ impl<'a> LatencyWay<'a> {
         }
     }
 
-    /// Until the last packet of the answer has been looked at. UC and UD have no answers.
+    /// Adds the steps until the requester has looked at the last packet of the answer. UC and UD have no
+    /// answers.
     fn answer(&mut self) {
         let (requester, responder) = (self.requester, self.responder);
         let packets: Vec<PacketShape> = self.message.answers().map(|piece| piece.packet).collect();
@@ -191,8 +194,9 @@ impl<'a> LatencyWay<'a> {
         let units = responder.costs.send_answers(&self.message);
         let of_first = responder.costs.send.answer(first);
         let write = |packet: &PacketShape| requester.costs.pcie.write(packet.payload.max(word).into());
-        // Either the units hold up the last packet, or the port holds up packets to some packet. In the
-        // second case the writes of this packet and of all later ones follow.
+        // The longest path is one of two kinds. Either the sending units delay the last packet, and only its
+        // write follows. Or the port delays the packets up to some packet, and the writes of this and of all
+        // later packets follow.
         let mut longest = (units, LatencyWay::wire(responder, last), write(last));
         let (mut wires, mut writes) = (0, packets.iter().map(write).sum::<u64>());
         for packet in &packets {
@@ -213,7 +217,7 @@ impl<'a> LatencyWay<'a> {
         self.step(LatencyPart::ReceivingUnit, "receiving unit: the response", look);
     }
 
-    /// Until the completion has been polled.
+    /// Adds the steps until the completion has been polled.
     fn complete(&mut self) {
         let (pcie, cpu) = (&self.requester.costs.pcie, &self.requester.costs.cpu);
         self.step(LatencyPart::Pcie, "PCIe: data written before the CQE", self.written);

@@ -24,8 +24,8 @@ pub struct Mix {
     pub signal_every: u32,
     /// Work requests that a posting thread, or each of its QPs, has outstanding.
     pub window: u32,
-    /// Whether each QP has a window of its own. Then work requests of a QP complete in order, and the
-    /// `signal_every`-th, twice that, ... of each QP are signalled.
+    /// Whether each QP has a window of its own. Then the work requests of a QP complete in order, and every
+    /// `signal_every`-th work request of a QP is signalled.
     pub window_per_qp: bool,
     /// Whether a thread fills its window only once it is empty. Then the last work request of a window on
     /// each QP is signalled, regardless of `signal_every`.
@@ -50,7 +50,7 @@ pub struct Mix {
     pub inline_recv: bool,
     /// RECVs per post.
     pub recv_batch: u32,
-    /// Time from the end of an operation until the next is posted in its place.
+    /// Time from the end of an operation until the post of the operation that replaces it.
     pub think: Span,
     /// Whether lists also hold work requests of other kinds, which this mix does not describe.
     pub mixed_lists: bool,
@@ -84,7 +84,8 @@ impl Mix {
         }
     }
 
-    /// The shape of its posts to a NIC of this profile. `signaled` is for posts that ask for a completion.
+    /// The shape of the workload's posts to a NIC of this profile. `signaled` says whether they ask for a
+    /// completion.
     pub fn post(&self, profile: &Profile, signaled: bool) -> PostShape {
         PostShape {
             opcode: self.opcode,
@@ -108,8 +109,8 @@ impl Mix {
     }
 }
 
-/// Kinds of operations of a workload, each with its weight. A bound adds them up by their shares. They differ
-/// in what they post, but not in pattern, windows, batches or signals.
+/// Kinds of operations of a workload, each with its weight. A bound adds up their amounts by their shares.
+/// Kinds differ in their work requests, but not in pattern, windows, batches or signals.
 pub type Kinds = [(Mix, u64)];
 
 /// The kinds, each with its share of all operations.
@@ -122,7 +123,7 @@ pub(super) fn shares(kinds: &Kinds) -> impl Iterator<Item = (&Mix, f64)> + Clone
 pub(super) struct Outstanding {
     /// Work requests.
     pub(super) operations: u64,
-    /// QPs that are posted to.
+    /// QPs on which these machines post.
     pub(super) lanes: u64,
 }
 

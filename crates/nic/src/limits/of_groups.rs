@@ -10,8 +10,8 @@ use doorbell_verbs::Span;
 /// All bounds of a workload on groups of machines, the lowest first. The groups are in the order of machine
 /// numbers, and give the number of machines.
 ///
-/// If targets are random (all to all) and machines differ, a bound limits the average rate over the draws.
-/// The same holds for workloads that draw kinds of operations.
+/// A bound limits the average rate over the draws if the workload draws kinds of operations, or if targets
+/// are random (all to all) and machines differ.
 pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
     match alike(groups) {
         _ if groups.is_empty() || kinds.is_empty() => Vec::new(),
@@ -24,12 +24,12 @@ pub fn limits_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<Limit> {
     }
 }
 
-/// The least time from posting an operation of any kind to having polled its completion, on any machine.
+/// The least time from the post of an operation to the poll of its completion, of all kinds and machines.
 pub fn unloaded_latency_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Span {
     span(&quickest(groups, kinds))
 }
 
-/// The time of each part of the machines in the least latency of an operation.
+/// The least latency of an operation, as the time in each part of the machines.
 pub fn unloaded_way_of_groups(groups: &[Machines<'_>], kinds: &Kinds) -> Vec<PartTime> {
     quickest(groups, kinds).by_part()
 }

@@ -86,7 +86,7 @@ impl Limit {
     }
 }
 
-/// The bound if the machine takes `share` of all operations.
+/// The bound of all operations if the machine of `limit` handles `share` of them.
 pub(super) fn scaled(limit: &Limit, share: f64, text: String) -> Limit {
     let mut terms = Terms::default();
     terms.add_scaled(limit, share);
@@ -121,7 +121,7 @@ pub(super) fn ns(ps: u64) -> f64 {
 pub(super) struct Terms(Vec<Term>);
 
 impl Terms {
-    /// Their sum, for one operation.
+    /// The sum of the terms, for one operation.
     pub(super) fn sum(&self) -> f64 {
         // An empty sum is -0.0.
         self.0.iter().map(Term::amount).sum::<f64>() + 0.0
@@ -149,12 +149,12 @@ impl Terms {
         self.time(what, 1.0, each);
     }
 
-    /// Adds a step of an operation that takes a part of the machines `each` picoseconds.
+    /// Adds a step of an operation. The step occupies `part` of the machines for `each` picoseconds.
     pub(super) fn step(&mut self, part: LatencyPart, what: &'static str, each: u64) {
         self.push(Term { part: Some(part), each: ns(each), ..Term::new(what, Measure::Nanoseconds) });
     }
 
-    /// Adds all these times in picoseconds, shared by `operations` operations.
+    /// Adds all these times in picoseconds. They are the times of `operations` operations together.
     pub(super) fn times(&mut self, what: &'static str, times: impl Iterator<Item = u64>, operations: u32) {
         let (n, sum) = times.fold((0u64, 0u64), |(n, sum), time| (n + 1, sum + time));
         if n > 0 {
@@ -170,7 +170,7 @@ impl Terms {
         self.push(Term { count: count.into(), each, ..Term::new(what, Measure::Bytes) });
     }
 
-    /// Adds an amount of something.
+    /// Adds a term that occurs once and amounts to `each`, in `unit`.
     pub(super) fn amount(&mut self, what: &'static str, each: f64, unit: Measure) {
         self.push(Term { each, ..Term::new(what, unit) });
     }
@@ -193,7 +193,7 @@ impl Terms {
     }
 }
 
-/// The bound of several workloads with their shares: their uses of a resource add up.
+/// The bound of several workloads with their shares. The amounts of the resource that they use add up.
 pub(super) fn together<'a>(parts: impl Iterator<Item = (f64, &'a Limit)>) -> Limit {
     joined(parts.collect(), |terms, _, term| terms.add(term))
 }
@@ -229,7 +229,7 @@ fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> L
 }
 
 impl Terms {
-    /// Adds to an equal term, or else appends the term.
+    /// Adds the count of `term` to an equal term, or appends `term` if there is no equal term.
     fn add(&mut self, term: Term) {
         let like = |t: &&mut Term| (t.what, t.each, t.unit) == (term.what, term.each, term.unit);
         match self.0.iter_mut().find(like) {

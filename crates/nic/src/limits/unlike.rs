@@ -1,9 +1,9 @@
 //! Bounds if machines differ.
 //!
-//! If machines post to one machine, the bound is the sum of what each of them can post. A machine that posts
-//! to many takes them in turn or at random, so each target gets an equal share and the slowest target bounds
-//! all. All to all, each machine has to post and to answer its share with its own resources. The sum of the
-//! posted operations is maximised for each resource by itself.
+//! If machines post to one machine, the bound is the sum of the rates that each of them can post. A machine
+//! that posts to many targets uses them in turn or at random. So each target gets an equal share, and the
+//! slowest target bounds the rate. All to all, each machine must post, and answer its share, with its own
+//! resources. There the bound of a resource is the largest sum of posted operations that the resource allows.
 
 use super::bounds::{self, BoundKind, Bounds};
 use super::groups::RoleGroup;
@@ -19,7 +19,7 @@ use std::ops::Range;
 /// A group of like machines of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines<'a> {
-    /// Their profile.
+    /// Profile of these machines.
     pub profile: &'a Profile,
     /// Number of machines, at least 1.
     pub count: u32,
@@ -33,7 +33,7 @@ pub(super) fn count(groups: &[Machines<'_>]) -> u32 {
 /// Machines that are alike and have the same role.
 #[derive(Clone, Debug, PartialEq)]
 struct RolePart {
-    /// Index of their group.
+    /// Index of the group of these machines.
     group: usize,
     /// Numbers of the machines.
     machines: Range<u32>,
@@ -58,23 +58,23 @@ pub(super) struct UnlikeMachines<'a> {
     ports: u32,
 }
 
-/// One machine of a part: its amount of a resource, and the amounts that operations take. `posts` is the
-/// amount for an operation that it posts. `answers` is the amount for each operation that another machine
-/// posts.
+/// One machine of a part: its capacity of a resource, and the amounts that operations use. `posts` is the
+/// amount for an operation that this machine posts. `answers` is the average amount for an operation that
+/// another machine posts.
 struct Shared {
     machines: f64,
     capacity: f64,
     posts: f64,
     answers: f64,
-    /// The most it can post given all its resources. Without this limit, a machine could seem to post much
-    /// and have little to answer, although another resource prevents it from posting that much.
+    /// The highest rate that the machine can post with all its resources. Without this limit, a machine could
+    /// seem to post much and answer little, although another of its resources prevents the high rate.
     most: f64,
     limits: [Limit; 2],
 }
 
 impl Shared {
-    /// The least and the most that the machine can post if all machines together post `all`. It does not
-    /// answer its own operations. If the rate is impossible, the least exceeds the most.
+    /// The lowest and the highest rate that the machine can post if all machines together post at rate `all`.
+    /// The machine does not answer its own operations. If `all` is impossible, the first exceeds the second.
     fn range(&self, all: f64) -> (f64, f64) {
         let (left, each) = (self.capacity - all * self.answers, self.posts - self.answers);
         match each {
@@ -85,23 +85,24 @@ impl Shared {
         }
     }
 
-    /// The amount of the resource that it uses if it posts `own` of `all`.
+    /// The amount of the resource that the machine uses if it posts `own` of all machines' `all` operations.
     fn taken(&self, own: f64, all: f64) -> f64 {
         own * self.posts + (all - own) * self.answers
     }
 }
 
-/// Whether the machines can post `all` together.
+/// Whether the machines together can post at rate `all`.
 fn feasible(machines: &[Shared], all: f64) -> bool {
     let ranges = || machines.iter().map(|m| (m.machines, m.range(all)));
     let (least, most) = ranges().fold((0.0, 0.0), |(a, b), (n, (low, high))| (a + n * low, b + n * high));
     ranges().all(|(_, (low, high))| low <= high) && least <= all && all <= most
 }
 
-/// More operations per microsecond than any resource in use lets through.
+/// More operations per microsecond than any resource in use allows.
 const UNBOUNDED: f64 = 1e12;
 
-/// The most that the machines can post together, if there is a bound. Every lower rate is also feasible.
+/// The highest rate that the machines together can post, if there is a bound. Every lower rate is also
+/// feasible.
 fn most(machines: &[Shared]) -> Option<f64> {
     let mut high = 1.0;
     while feasible(machines, high) {
@@ -130,7 +131,7 @@ fn posted(machines: &[Shared], all: f64) -> Vec<f64> {
     ranges.iter().map(|(low, high)| low + part * (high - low)).collect()
 }
 
-/// Whether messages are dropped if no RECV is posted. Then a slow receiver holds up no sender.
+/// Whether messages are dropped if no RECV is posted. Then a slow receiver does not delay its senders.
 fn drops(mix: &Mix) -> bool {
     mix.opcode.consumes_recv() && mix.qp_type != QpType::Rc
 }
@@ -183,7 +184,7 @@ impl<'a> UnlikeMachines<'a> {
         all
     }
 
-    /// The quickest way of an operation between any two machines that exchange operations.
+    /// The steps of the fastest operation between any two machines that exchange operations.
     pub(super) fn quickest(&self) -> Terms {
         let ways = self
             .posters
@@ -200,7 +201,7 @@ impl<'a> UnlikeMachines<'a> {
         &self.sides[part.group]
     }
 
-    /// The parts of `others` that a machine of `part` exchanges operations with.
+    /// The parts of `others` with which a machine of `part` exchanges operations.
     fn peers<'b>(&self, part: &'b RolePart, others: &'b [RolePart]) -> impl Iterator<Item = &'b RolePart> {
         others.iter().filter(move |other| *other != part || part.len() > 1)
     }
@@ -213,14 +214,14 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// The bound that `group` sets, a group of machines like the machines of `part`. It assumes the peers
-    /// that give the largest bound, because the shares of the peers are unknown.
+    /// The bound that `group` sets. The group consists of machines like the machines of `part`. The bound is
+    /// the largest one over their possible peers, because the shares of the peers are unknown.
     fn bound(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup) -> Limit {
         self.bound_of(kind, part, group, false)
     }
 
-    /// The bound that `group` sets. With `may_drop`, it counts only what messages use even if they are
-    /// dropped.
+    /// The bound that `group` sets. With `may_drop`, resources that a dropped message does not use are left
+    /// out.
     fn bound_of(&self, kind: BoundKind, part: &RolePart, group: &RoleGroup, may_drop: bool) -> Limit {
         let others = if group.posts { &self.responders } else { &self.posters };
         let own = self.side(part);
@@ -243,7 +244,8 @@ impl<'a> UnlikeMachines<'a> {
         }
     }
 
-    /// The posters are bounded each by itself, and machine 0 by everything that arrives.
+    /// The bounds if the other machines post to machine 0. The bounds of the posting machines add up. Machine
+    /// 0 is bounded by all operations that arrive.
     fn inbound(&self) -> Vec<Limit> {
         let zero = &self.responders[0];
         let group = RoleGroup { who: self.who(zero).into(), ..self.mix.inbound_responder() };
@@ -267,7 +269,7 @@ impl<'a> UnlikeMachines<'a> {
         bounds::KINDS.iter().map(|kind| self.bound(*kind, part, &group)).collect()
     }
 
-    /// The lowest bound of each group that posts, as if nobody posted to it.
+    /// The lowest bound of each group that posts, as if no machine posted to the group.
     fn least_each(&self) -> Vec<Limit> {
         let least = |part: &RolePart| {
             let (bounds, windows) = (self.posting(part), self.windows_of(part));
@@ -281,7 +283,7 @@ impl<'a> UnlikeMachines<'a> {
         self.posters.iter().map(least).collect()
     }
 
-    /// Machine 0 posts to the others in turn.
+    /// The bounds if machine 0 posts to the other machines in turn.
     fn outbound(&self) -> Vec<Limit> {
         let zero = &self.posters[0];
         let mut all = self.posting(zero);
@@ -307,7 +309,8 @@ impl<'a> UnlikeMachines<'a> {
         self.mix.responders_among(self.who(part), &part.machines)
     }
 
-    /// Each machine is the target of its share of the operations that the others post.
+    /// The bounds if all machines post. Each machine is the target of its share of the operations that the
+    /// other machines post.
     fn all_to_all(&self) -> Vec<Limit> {
         let least = self.least_each();
         let most: Vec<f64> =
@@ -316,14 +319,16 @@ impl<'a> UnlikeMachines<'a> {
         let together = posted.as_ref().map_or(f64::INFINITY, |limit| limit.mops);
         let unknown = vec![f64::INFINITY; most.len()];
         let kinds = bounds::KINDS.into_iter().filter_map(|kind| {
-            // If the machines' posting alone binds, the bound of this resource ignores it.
+            // If the machines' posting alone sets the bound, the bound of this resource is computed without
+            // limits of posting.
             let limit = self.most_of_all(kind, &most)?;
             if limit.mops < 0.999 * together { Some(limit) } else { self.most_of_all(kind, &unknown) }
         });
         kinds.chain(posted).collect()
     }
 
-    /// The rate that one resource lets through if no machine posts more than `most_each` says.
+    /// The highest rate that one resource allows if a machine of each part posts at most its rate in
+    /// `most_each`.
     fn most_of_all(&self, kind: BoundKind, most_each: &[f64]) -> Option<Limit> {
         let all: Vec<Shared> =
             self.posters.iter().zip(most_each).map(|(part, most)| self.shared(kind, part, *most)).collect();

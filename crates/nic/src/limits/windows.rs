@@ -6,8 +6,8 @@ use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
 use crate::{Digits, Resource, counted};
 
-/// Little's law: the number of outstanding operations over their time. The first bound is for all work
-/// requests, the second for READs and atomics, of which the NICs limit the number per QP.
+/// Little's law: the number of outstanding operations divided by the time of one operation. The first bound
+/// is for all work requests. The second is for READs and atomics, because the NICs limit their number per QP.
 pub(super) fn windows(
     requester: &OperationEnd<'_>,
     responder: &OperationEnd<'_>,

@@ -23,7 +23,7 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// Checks the numbers, and that draws are of these parameters.
+    /// Checks the numbers, and that each draw belongs to one of `parameters`.
     pub(super) fn check(&self, parameters: &[Parameter]) -> Result<(), String> {
         let ModelError { verbs, systems } = self.model;
         for (name, error) in [("verbs", verbs), ("systems", systems)] {
@@ -61,7 +61,8 @@ impl Calibrated {
 /// The largest relative model error for which an interval is still meaningful.
 const LARGEST_ERROR: f64 = 10.0;
 
-/// The most standard deviations that a draw is away. A set of 39 draws never gets as far.
+/// The most standard deviations that a draw may be away from the parameter's value. In 39 draws, none is that
+/// far away.
 const FARTHEST: f64 = 10.0;
 
 /// How well the model meets a datum.
@@ -140,7 +141,7 @@ const DIGITS: i32 = 3;
 
 /// Rounds to three digits.
 fn rounded(value: f64) -> f64 {
-    // The remainder of a difference is zero.
+    // A difference that should be zero may leave a small remainder.
     if value.abs() < 1e-9 {
         return 0.0;
     }
@@ -150,7 +151,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 impl Spread {
-    /// The spread of a parameter in this unit that could be anything in this range, around the middle.
+    /// The spread of a parameter that can have any value in `range`, around the middle of the range.
     pub fn of(range: [f64; 2], unit: Unit) -> Spread {
         // If a range includes zero, the count may be zero.
         let least = range[0].min(1.0).ceil();
@@ -158,7 +159,7 @@ impl Spread {
         Spread { scale: Scale::of(range), centre: 0.0, below: 1.0, above: 1.0, whole }
     }
 
-    /// This spread around `value`, with as much of the distribution on each side as around the middle.
+    /// This spread around `value` instead of the middle. The range still holds 90% of the distribution.
     fn about(self, value: f64) -> Spread {
         let centre = self.scale.at(value);
         let towards = |end: f64| (end / NINETY_PERCENT).max(0.0);
@@ -166,14 +167,15 @@ impl Spread {
         Spread { centre, below, above, ..self }
     }
 
-    /// The value `steps` standard deviations away, rounded as in a file.
+    /// The value `steps` standard deviations from the spread's centre, rounded as in a file.
     pub fn value(&self, steps: f64) -> f64 {
         let step = if steps < 0.0 { self.below } else { self.above };
         let value = self.scale.value(self.centre + steps * step);
         self.whole.map_or_else(|| rounded(value), |least| value.round().max(least))
     }
 
-    /// Distance of a value in standard deviations; 0 if the spread has no steps in its direction.
+    /// Distance of a value from the spread's centre in standard deviations; 0 if the spread has no values on
+    /// that side.
     pub fn at(&self, value: f64) -> f64 {
         let far = self.scale.at(value) - self.centre;
         let step = if far < 0.0 { self.below } else { self.above };
@@ -193,8 +195,8 @@ const KNOWN: [&str; 7] = [
 ];
 
 impl Parameter {
-    /// The possible values beside its own, if known. A calibrated parameter has the spread without its data,
-    /// with steps as long as without them.
+    /// The spread of the parameter's possible values around its own value, if known. For a calibrated
+    /// parameter, the steps are as long as they were without the data.
     pub fn spread(&self) -> Option<Spread> {
         let all = Spread::of(self.range()?, self.unit);
         match self.basis {
@@ -204,7 +206,7 @@ impl Parameter {
         }
     }
 
-    /// The range of its possible values, if it has one.
+    /// The range of the parameter's possible values, if it has one.
     pub fn range(&self) -> Option<[f64; 2]> {
         match &self.basis {
             Basis::Calibrated { range, .. } | Basis::Assumed { range, .. } => *range,
@@ -212,7 +214,7 @@ impl Parameter {
         }
     }
 
-    /// The parameter whose value it has.
+    /// Name of the parameter whose value this parameter always has.
     pub fn same_as(&self) -> Option<&str> {
         match &self.basis {
             Basis::Assumed { same_as, .. } => same_as.as_deref(),

@@ -29,9 +29,9 @@ pub struct Device {
     pub caches: Caches,
 }
 
-/// Bytes per second at which each kind of TLP passes the PCIe link. It is the speed of all lanes, unless
-/// [`crate::Profile::relax`] raises one kind. MMIOs and read completions share the host-to-device direction;
-/// each occupies it at its own speed.
+/// Bytes per second at which each kind of TLP passes the PCIe link. Each kind has the speed of all lanes
+/// together, unless [`crate::Profile::relax`] raises the speed of one kind. MMIOs and read completions share
+/// the host-to-device direction, but each kind occupies it at its own speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PcieSpeed {
     /// Write-combined MMIOs and Doorbells (host to device).
@@ -55,7 +55,7 @@ section! {
         completion_header: u32 = "completion_header_bytes" Bytes 0..=64;
         /// Most payload bytes of a read completion (C_rc).
         read_completion: u32 = "read_completion_bytes" Bytes 64..=4096;
-        /// Most bytes that one read request asks for.
+        /// Most bytes of one read request.
         max_read_request: u32 = "max_read_request_bytes" Bytes 64..=4096;
         /// Most payload bytes of a DMA write TLP.
         max_payload: u32 = "max_payload_bytes" Bytes 64..=4096;
@@ -83,8 +83,8 @@ section! {
         port_bytes_per_s: u64 = "port_rate_gbps" GigabitsPerSecond 0.1..=3200;
         /// Bytes that a packet takes on the link besides its headers, payload and CRCs.
         packet_overhead: u32 = "packet_overhead_bytes" Bytes 0..=256;
-        /// Bytes of packets that a port buffers before its NIC must have processed some. When the buffer is
-        /// full, senders wait, because InfiniBand links lose nothing.
+        /// Bytes of arrived packets that a port can buffer until its NIC has processed them. When the buffer
+        /// is full, senders wait, because InfiniBand links lose nothing.
         receive_buffer: u32 = "receive_buffer_bytes" Bytes 8192..=16777216;
         /// Path MTU in bytes; on iWARP the payload of a full segment.
         mtu: u32 = "mtu_bytes" Bytes 256..=9000;
@@ -98,9 +98,9 @@ section! {
     Nic in "nic" {
         /// Whether the NIC reads all WQEs of a Doorbell with one DMA.
         doorbell_reads_all: bool = "doorbell_reads_all" Flag 0..=1;
-        /// Send WQEs that it reads with one DMA, unless it reads all of a Doorbell.
+        /// Send WQEs that the NIC reads with one DMA, unless it reads all WQEs of a Doorbell at once.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..=4096;
-        /// RECV WQEs that it reads with one DMA.
+        /// RECV WQEs that the NIC reads with one DMA.
         recv_prefetch: u32 = "recv_prefetch" Count 1..=4096;
         /// Largest inline payload in bytes.
         max_inline: u32 = "max_inline_bytes" Bytes 0..=4096;
@@ -110,7 +110,7 @@ section! {
         max_qp_wr: u32 = "max_qp_wr" Count 1..=65535;
         /// Entries a completion queue may have.
         max_cqe: u32 = "max_cqe" Count 1..=16777216;
-        /// READs and atomics outstanding per QP, as requester and as responder.
+        /// Most READs and atomics outstanding per QP, as requester and as responder.
         max_rd_atomic: u32 = "max_rd_atomic" Count 1..=255;
         /// Largest payload that inline-receive puts into the CQE, in bytes; 0 for none.
         max_inline_recv: u32 = "max_inline_recv_bytes" Bytes 0..=64;
@@ -132,7 +132,7 @@ section! {
         read_request: Span = "read_request_ns" Nanoseconds 0..=100000;
         /// Atomic request whose WQE is one line and came by MMIO.
         atomic_request: Span = "atomic_request_ns" Nanoseconds 0..=100000;
-        /// Added for a WQE that the NIC read itself.
+        /// Added for a WQE that the NIC read by DMA.
         fetched_wqe: Span = "fetched_wqe_ns" Nanoseconds 0..=100000;
         /// Added for each line of the WQE after the first.
         extra_line: Span = "extra_line_ns" Nanoseconds 0..=100000;
@@ -184,11 +184,11 @@ section! {
 section! {
     /// The locks under which atomics are executed.
     Atomics in "atomics" {
-        /// Locks; an address takes number `(address >> slot_low_bit) % slots`.
+        /// Number of locks. An address belongs to lock `(address >> slot_low_bit) % slots`.
         slots: u32 = "slots" Count 1..=65536;
         /// First address bit that chooses the lock.
         slot_low_bit: u32 = "slot_low_bit" Count 0..=48;
-        /// How long a lock is held beyond the PCIe read of the word.
+        /// How long an atomic holds its lock, in addition to the PCIe read of the word.
         hold: Span = "hold_ns" Nanoseconds 0..=100000;
         /// Whether a receiving unit stalls while its atomic waits for a lock.
         blocks_unit: bool = "blocks_unit" Flag 0..=1;
@@ -200,7 +200,7 @@ section! {
     Caches in "caches" {
         /// Send WQEs that are not yet sent.
         wqe_entries: u32 = "wqe_entries" Count 1..=1048576;
-        /// How long a sending unit stalls on a missing WQE, beyond the part that the PCIe read hides.
+        /// How long a sending unit stalls on a missing WQE. Other work hides the rest of the WQE's PCIe read.
         wqe_stall: Span = "wqe_stall_ns" Nanoseconds 0..=100000;
         /// WQEs of READs and atomics that were sent and wait for their answers.
         read_wqe_entries: u32 = "read_wqe_entries" Count 1..=1048576;
@@ -210,13 +210,13 @@ section! {
         responder_entries: u32 = "responder_entries" Count 1..=1048576;
         /// Bytes read over PCIe for a QP context.
         context: u32 = "context_bytes" Bytes 1..=4096;
-        /// How long a unit stalls on a missing QP context, beyond the PCIe read.
+        /// How long a unit stalls on a missing QP context, in addition to the PCIe read.
         context_stall: Span = "context_stall_ns" Nanoseconds 0..=100000;
-        /// QP contexts that the NIC reads at a time. Units that need another one wait.
+        /// QP contexts that the NIC can read at a time. A unit that needs a further context waits.
         context_reads: u32 = "context_reads" Count 1..=256;
         /// Address translations.
         translation_entries: u32 = "translation_entries" Count 1..=16777216;
-        /// How long a unit stalls on a missing translation, beyond the PCIe read.
+        /// How long a unit stalls on a missing translation, in addition to the PCIe read.
         translation_stall: Span = "translation_stall_ns" Nanoseconds 0..=100000;
         /// Bytes read over PCIe for a translation.
         translation: u32 = "translation_bytes" Bytes 1..=4096;
@@ -239,8 +239,8 @@ impl Pcie {
 }
 
 impl Link {
-    /// The path MTU. On iWARP, where segments have other sizes, the largest MTU that is not above the
-    /// segment.
+    /// The path MTU. On iWARP, segments have other sizes. The result is then the largest MTU that is not
+    /// above the segment's size.
     pub fn mtu(&self) -> Mtu {
         Mtu::from_bytes(1 << self.mtu.clamp(256, 4096).ilog2()).unwrap_or(Mtu::Mtu4096)
     }
@@ -263,7 +263,7 @@ impl Nic {
 }
 
 impl Atomics {
-    /// The lock that an atomic on `address` takes.
+    /// The number of the lock that an atomic on `address` acquires.
     pub const fn slot(&self, address: u64) -> u32 {
         ((address >> self.slot_low_bit) % self.slots as u64) as u32
     }

@@ -52,8 +52,8 @@ fn identity(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The profile that the file of `reader` names with `key`: a built-in profile or a file. Paths are relative
-/// to the folder of that file. `based` are the files that led to it.
+/// The profile `name`, which the file of `reader` gives under `key`: a built-in profile or a file. A path is
+/// relative to the folder of `reader`'s file. `based` lists the files that led to `reader`'s file.
 fn load(
     reader: &ProfileReader<'_>,
     key: &str,
@@ -99,8 +99,8 @@ fn profile_of(host: &str) -> Result<&str, String> {
     Err(format!("there is no host {host}; there are {}, or give the path of a TOML file", known.join(", ")))
 }
 
-/// The parameters that a file gives for its host. If the file names a host instead, `base` is moved to that
-/// host.
+/// The parameters that a file gives for its host. If the file names a host instead, `base` is replaced by the
+/// base's NIC in that host.
 fn host_parameters(
     reader: &ProfileReader<'_>,
     base: &mut Option<Profile>,
@@ -158,8 +158,8 @@ impl Profile {
     /// folder.
     ///
     /// # Errors
-    /// If the text is not the TOML of a profile, if a parameter is missing both in it and in its base, or if
-    /// the base cannot be read. The error is one sentence with the line.
+    /// If the text is not the TOML of a profile, if a parameter is missing both in the text and in its base,
+    /// or if the base cannot be read. The error is one sentence with the line.
     pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
         Profile::parse_from(file, text, &[])
     }

@@ -40,9 +40,9 @@ section! {
         prefetch_buffers: u32 = "prefetch_buffers" Count 1..=1024;
         /// Instructions in flight, counted from the oldest unfinished one.
         reorder: u32 = "reorder_instructions" Count 1..=4096;
-        /// Stores that are done but not yet in the cache.
+        /// Stores that a core has executed but that are not yet in the cache.
         store_buffer: u32 = "store_buffer" Count 1..=4096;
-        /// Lines that such stores may wait for at a time.
+        /// Lines for which the stores in the store buffer may wait at a time.
         store_lines: u32 = "store_lines" Count 1..=4096;
         /// Time of an instruction that does not wait.
         instruction: Span = "instruction_ns" Nanoseconds 0.001..=100;
@@ -56,9 +56,10 @@ section! {
         io_coherent: bool = "io_coherent" Flag 0..=1;
         /// Whether a device's read takes ownership (RdInvOwn) instead of a snapshot (RdCur).
         reads_own: bool = "dma_reads_own" Flag 0..=1;
-        /// Ways of the last level for a device's writes (DDIO); 0: they go to memory.
+        /// Ways of the last level for a device's writes (DDIO); 0: the writes go to memory.
         write_ways: u32 = "dma_write_ways" Count 0..=64;
-        /// Time that a modified line occupies the memory path if a device's request forces it back.
+        /// Time that the write-back of a modified line occupies the memory path if a device's request forces
+        /// it.
         forced_write_back: Span = "forced_write_back_ns" Nanoseconds 0..=10000;
     }
 }

@@ -49,16 +49,16 @@ section! {
         dma_line: Span = "dma_line_ns" Nanoseconds 0..=1000;
         /// Load or store of a line that another core owns.
         line_transfer: Span = "line_transfer_ns" Nanoseconds 0..=1000;
-        /// Load or store of a line that another core owns, after a long wait for other cores: the request
-        /// travels during the wait.
+        /// Load or store of a line that another core owns, after a long wait for other cores. The request
+        /// travels during this wait.
         line_transfer_queued: Span = "line_transfer_queued_ns" Nanoseconds 0..=1000;
         /// Extra time of an atomic read-modify-write on a line already owned.
         atomic_op: Span = "atomic_op_ns" Nanoseconds 0..=1000;
         /// Load of a line from DRAM.
         dram: Span = "dram_ns" Nanoseconds 0..=1000;
-        /// From one line of a sequential walk to the next, if they come from DRAM of the core's own socket.
-        /// `dram_ns` divided by this is the number of lines that a core has in flight. A longer latency has
-        /// as many in flight.
+        /// Time between two lines of a sequential access, if they come from DRAM of the core's own socket.
+        /// `dram_ns` divided by this time is the number of lines that a core has in flight. This number also
+        /// holds if the latency is longer.
         stream_line: Span = "stream_line_ns" Nanoseconds 0..=1000;
         /// Copy of a line between buffers in the core's own cache.
         copy_line: Span = "copy_line_ns" Nanoseconds 0..=1000;

@@ -33,8 +33,8 @@ pub struct Profile {
     pub tcp: Option<Tcp>,
     /// The NIC.
     pub device: Device,
-    /// All parameters with their provenance, in the order above. A relaxed profile keeps the parameters of
-    /// the original.
+    /// All parameters with their provenance, in the order of the sections above. A relaxed profile keeps the
+    /// parameters of the original.
     pub parameters: Vec<Parameter>,
     /// The measurements that the profile was set from.
     pub measured: Measured,
@@ -45,7 +45,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// These values by parameter name, extended to the parameters that follow them.
+    /// The given values by parameter name. Each parameter that always has the value of a given one is added.
     pub fn with_followers<'a>(
         &self,
         values: impl IntoIterator<Item = (&'a str, f64)>,
@@ -88,7 +88,7 @@ impl Profile {
         self.sockets.map_or(1, |sockets| sockets.adapters)
     }
 
-    /// This NIC in the host of another profile, which reports then call `name`.
+    /// This NIC in the host of `other`. Reports call this host `name`.
     pub(super) fn in_host_of(self, other: &Profile, name: &str) -> Profile {
         let of_host = |name: &str| {
             ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
@@ -98,7 +98,7 @@ impl Profile {
         let parts = |p: &Profile| (p.host, p.hierarchy, p.sockets, p.tcp);
         let own_host = parts(&self) == parts(other);
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
-        // Draws for the old host say nothing about this one.
+        // Draws for the old host say nothing about the new host.
         let calibrated = self.calibrated.map(|mut calibrated| {
             calibrated.draws.retain(|name, _| !of_host(name));
             calibrated

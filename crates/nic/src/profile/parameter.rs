@@ -260,7 +260,7 @@ impl ParameterEntry {
     }
 }
 
-/// Similarity from which on a name may be meant for another; equal names have 1.
+/// Least similarity at which an unknown name may be a misspelt parameter. Equal names have similarity 1.
 const LIKE: f64 = 0.8;
 
 /// A type that a parameter can have in a [`crate::Profile`].
@@ -310,8 +310,8 @@ pub(super) struct ProfileBase {
     pub(super) parameters: Vec<Parameter>,
 }
 
-/// Reads parameters from one file, and missing ones from its base. It also reads parameters that are set over
-/// a base; then there is no file.
+/// Reads parameters from one file, and missing ones from the file's base. Also applies values that are set
+/// over a profile. In that case there is no file.
 pub(super) struct ProfileReader<'a> {
     file: &'a str,
     text: &'a str,
@@ -365,7 +365,7 @@ impl<'a> ProfileReader<'a> {
             );
         }
         let message = error.message().replace('\n', " ").replace("expected a map", "expected a table");
-        // If a line begins with a key, the error is about its value, unless it is the key itself.
+        // If a key and `=` precede the error in its line, the error is about the value of this key.
         let begins = self.text.get(..at).map_or(0, |before| before.rfind('\n').map_or(0, |end| end + 1));
         let key = self.text.get(begins..at).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
         self.error(at, key.map_or(message.clone(), |key| format!("{key}: {message}")))
@@ -416,7 +416,8 @@ impl<'a> ProfileReader<'a> {
         Ok(Parameter { name, value, unit, basis, base: None })
     }
 
-    /// Checks that a value lies within its range, and equals the earlier parameter that it follows.
+    /// Checks that a value lies within the range of its basis, and equals the earlier parameter that
+    /// `same_as` names.
     fn check(&self, name: &str, value: f64, basis: &Basis) -> Result<(), String> {
         if let Basis::Calibrated { range: Some(range), .. } | Basis::Assumed { range: Some(range), .. } =
             basis
@@ -443,7 +444,7 @@ impl<'a> ProfileReader<'a> {
             }
             _ => within(&name, value, range).map_err(|why| self.error(0, why))?,
         }
-        // A value that was set before is not the profile's own.
+        // If a value was set before, the profile's own value is in that basis.
         let instead_of = match own.basis {
             Basis::Set { instead_of } => instead_of,
             _ => instead_of,
@@ -455,7 +456,7 @@ impl<'a> ProfileReader<'a> {
     fn inherited(&self, name: &str) -> Option<Parameter> {
         let base = self.base.as_ref()?;
         let parameter = base.parameters.iter().find(|p| p.name == name)?;
-        // Setting a value over a profile does not make the profile a base.
+        // A profile over which values are set is not a base.
         Some(if self.set.is_some() { parameter.clone() } else { parameter.inherited_from(&base.name) })
     }
 
@@ -496,7 +497,7 @@ fn within(name: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), Stri
     Err(format!("{name} is {value}, not within {low} to {high}"))
 }
 
-/// The number in an entry. The error is the kind of value that the unit asks for.
+/// The number in an entry. The error is the kind of value that the unit requires.
 fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     match (value, unit) {
         (toml::Value::Boolean(flag), Unit::Flag) => Ok(f64::from(u8::from(*flag))),

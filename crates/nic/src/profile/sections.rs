@@ -41,8 +41,8 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    /// A profile of these sections. `reader` knows the name and the base's parameters; `base` has missing
-    /// sections.
+    /// A profile of these sections. `reader` has the base's parameters, for those that the sections lack. An
+    /// optional section that is missing here exists if `base` has it.
     pub(super) fn read(
         self,
         mut reader: ProfileReader<'_>,
@@ -125,11 +125,12 @@ impl Sections {
 }
 
 impl Profile {
-    /// This profile with these values of parameters, each in its unit; a flag is 0 or 1. The parameters are
-    /// then marked as set.
+    /// This profile with the values in `set`, by parameter. A value is in the parameter's unit; a flag is 0
+    /// or 1. These parameters are then marked as set.
     ///
     /// # Errors
-    /// One sentence if a name is not a parameter of this profile, or if a file could not give it the value.
+    /// One sentence if a name is not a parameter of this profile, or if a profile's file could not contain
+    /// the value.
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = ProfileReader::of_set(self.as_base(), set);
         let Profile { name, title, device_id, .. } = self.clone();
@@ -147,7 +148,7 @@ impl Profile {
     /// are rounded.
     ///
     /// # Errors
-    /// One sentence if it is not a parameter of this profile, or if the value is out of range.
+    /// One sentence if `parameter` is not a parameter of this profile, or if the new value is out of range.
     pub fn with_more(&self, parameter: &str, factor: f64) -> Result<Profile, ProfileError> {
         let value = self.parameters.iter().find(|p| p.name == parameter).map_or(0.0, |p| match p.unit {
             Unit::Count | Unit::Bytes => (p.value * factor).round(),

@@ -6,8 +6,8 @@ use doorbell_verbs::Span;
 use toml::Spanned;
 
 section! {
-    /// Sockets and the costs of crossing them. Each socket has [`Host::cores`] cores, a last-level cache and
-    /// memory. A profile without this section has one socket, and its NIC is there.
+    /// CPU sockets, and the costs of access to another socket. Each socket has [`Host::cores`] cores, a
+    /// last-level cache and memory. A profile without this section has one socket, and its NIC is there.
     Sockets in "sockets" {
         /// Number of sockets. Numbering starts at the socket of the first NIC; cores are numbered socket by
         /// socket.
@@ -17,7 +17,8 @@ section! {
         /// Bytes of each socket's last-level cache. A smaller allocation starts in the cache of the
         /// allocating core, because the kernel zeroes it there. A larger one starts in no cache.
         llc: u64 = "llc_bytes" Bytes 0..=1073741824;
-        /// Additional time of a core's load or store if another socket's memory or cache has the line.
+        /// Additional time of a core's load or store if the line is in the memory or the cache of another
+        /// socket.
         hop: Span = "hop_ns" Nanoseconds 0..=10000;
         /// Additional time of an MMIO, a DMA read or a DMA write to another socket.
         pcie_hop: Span = "pcie_hop_ns" Nanoseconds 0..=100000;

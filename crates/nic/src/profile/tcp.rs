@@ -1,4 +1,4 @@
-//! Costs of kernel TCP on a host, in profiles that have it.
+//! Costs of kernel TCP on a host, in profiles with kernel TCP.
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use doorbell_verbs::Span;
@@ -19,7 +19,7 @@ section! {
         send_buffer: u64 = "send_buffer_bytes" Bytes 4096..=67108864;
         /// Bytes that a socket offers its peer and holds until the program reads them.
         receive_buffer: u64 = "receive_buffer_bytes" Bytes 4096..=67108864;
-        /// How long an ACK that is not due at once waits for data to travel with.
+        /// How long TCP delays an ACK that is not due at once, in order to send it with data.
         delayed_ack: Span = "delayed_ack_ns" Nanoseconds 0..=1000000000;
         /// Entering the kernel and returning.
         system_call: Span = "system_call_ns" Nanoseconds 0..=100000;
@@ -48,9 +48,9 @@ section! {
         interrupt_entry: Span = "interrupt_entry_ns" Nanoseconds 0..=100000;
         /// From the end of the driver's poll to the interrupted code.
         interrupt_exit: Span = "interrupt_exit_ns" Nanoseconds 0..=100000;
-        /// From waking a thread until it runs.
+        /// From the wake-up of a thread until the thread runs.
         wake_up: Span = "wake_up_ns" Nanoseconds 0..=100000;
-        /// Until a thread that has to wait sleeps.
+        /// From when a thread must wait until it sleeps.
         sleep: Span = "sleep_ns" Nanoseconds 0..=100000;
         /// How long the NIC holds back an interrupt for further frames.
         coalesce: Span = "coalesce_ns" Nanoseconds 0..=1000000;
@@ -60,13 +60,13 @@ section! {
         nic_out: Span = "nic_out_ns" Nanoseconds 0..=100000;
         /// Time of a received frame in the NIC, until it is written to memory.
         nic_in: Span = "nic_in_ns" Nanoseconds 0..=100000;
-        /// Bytes of frames that the NIC reads ahead of the frame it is sending.
+        /// Bytes of later frames that the NIC reads while it sends a frame.
         nic_buffer: u32 = "nic_buffer_bytes" Bytes 2048..=1048576;
         /// Bytes that the NIC reads for a segment besides its data: its descriptor, with the headers.
         descriptor_out: u32 = "descriptor_out_bytes" Bytes 16..=1024;
         /// Bytes that the NIC writes for a frame besides the frame.
         descriptor_in: u32 = "descriptor_in_bytes" Bytes 16..=256;
-        /// Frames after which the driver gives the NIC as many new buffers.
+        /// Frames after which the driver gives the NIC new buffers, one for each of these frames.
         refill: u32 = "refill_frames" Count 1..=256;
     }
 }

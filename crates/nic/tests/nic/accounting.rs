@@ -234,7 +234,7 @@ proptest! {
     #[test]
     fn more_payload_never_costs_less(shape in shapes(), more in 0u32..600) {
         let cib = profile("cib");
-        // A first byte makes a header-only message regular, which only adds.
+        // A first byte of payload makes a header-only message a regular one. This adds to every number.
         prop_assume!(!shape.opcode.is_atomic());
         let larger = PostShape { payload: shape.payload + more, ..shape };
         let (less, more) = (accounting::requester(cib, &shape), accounting::requester(cib, &larger));

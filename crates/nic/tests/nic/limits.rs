@@ -63,12 +63,12 @@ fn binding(profile: &Profile, mix: &Mix) -> Limit {
 /// Allowed relative difference between a bound and its formula.
 const EXACT: f64 = 0.001;
 
-/// Millions of operations per second that so many units reach if each operation takes these times.
+/// Millions of operations per second of `units` units. `each` holds the times of one operation.
 fn units(units: u32, each: &[Span]) -> f64 {
     1e6 * f64::from(units) / each.iter().map(|span| span.as_ps() as f64).sum::<f64>()
 }
 
-/// Millions of WQEs of two lines per second that MMIO lets through.
+/// Most millions of WQEs per second by MMIO, if a WQE has two lines.
 fn mmio(profile: &Profile) -> f64 {
     1e6 / (2.0 * Costs::new(profile).pcie.mmio_line as f64)
 }
@@ -397,6 +397,6 @@ fn all_to_all_the_slowest_takes_its_share() {
     let rate = |groups: &[Machines<'_>]| limits::limits_of_groups(groups, &[(mix, 1)]).swap_remove(0).mops;
     let (fast, slow) = (limits::limits(&cib, &mix)[0].mops, limits::limits(&cx, &mix)[0].mops);
     let most = rate(&mixed(&cib, &[(&cib, 2), (&cx, 1)]));
-    // The answers of a cx go to three machines, a third of each one's posts.
+    // A cx answers three machines: a third of the posts of each.
     assert!(slow < most && most < 1.5 * slow && most < fast, "{slow} {most} {fast}");
 }

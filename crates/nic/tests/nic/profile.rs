@@ -60,7 +60,7 @@ fn a_profile_is_named_as_its_file_and_its_host_as_its_processor() {
     assert!(Profile::host_names().any(|host| host == "e5-2683-v3") && Profile::host_names().count() == 5);
 }
 
-/// The name in a file, which the built-in profile of that name must have as well.
+/// The name of a profile's file. The built-in profile of this name must contain the name, too.
 fn profile_of_file(file: &std::path::Path) -> String {
     let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
     assert_eq!(profile(&name).name, name);
@@ -472,7 +472,7 @@ fn a_nic_is_put_into_another_host() {
     assert!(error.starts_with("there is no host e7521; there are e5-2683-v3, "), "{error}");
 }
 
-/// A profile of `text` beside its name and title.
+/// A profile that consists of a name, a title and `text`.
 fn named(text: &str) -> Result<Profile, ProfileError> {
     Profile::parse("my.toml", &format!("name = \"mine\"\ntitle = \"a NIC elsewhere\"\n{text}"))
 }

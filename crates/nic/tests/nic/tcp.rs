@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn the_page_about_tcp_lists_each_parameter() {
     let profile = Profile::named("e7520-t4").expect("a built-in profile");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tcp.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notes/tcp.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
     let rows = profile.parameters.iter().filter_map(|p| {
         let key = p.name.strip_prefix("tcp.")?;
@@ -17,7 +17,7 @@ fn the_page_about_tcp_lists_each_parameter() {
         Some(format!("| `{key}` | {value} | {} |", p.note()))
     });
     let missing: Vec<String> = rows.filter(|row| !page.contains(row)).collect();
-    assert!(missing.is_empty(), "docs/tcp.md has not these rows:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/notes/tcp.md has not these rows:\n{}", missing.join("\n"));
 }
 
 #[test]

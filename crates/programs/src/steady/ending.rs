@@ -1,8 +1,8 @@
 //! Decides when a run ends: as soon as its answer is known.
 //!
-//! The run is checked repeatedly, at virtual times that grow by a constant factor. Nothing is kept until the
-//! warm-up is over. From then on everything is measured, until the intervals of rate and mean latency are
-//! within the precision. Only virtual times and counts decide.
+//! The run is checked repeatedly, at virtual times that grow by a constant factor. Observations before the
+//! end of the warm-up are discarded. From then on everything is measured, until the intervals of rate and
+//! mean latency are within the precision. Decisions depend only on virtual times and counts.
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
@@ -19,28 +19,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The measured time, as far as it is known beforehand.
+/// The request for a measurement: times, precision, and facts about the workload that affect the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Start of observation: nothing earlier is seen.
+    /// Start of observation. Earlier operations are ignored.
     pub begin: Time,
     /// Warm-up, from `begin` on. If absent, it lasts until rate and latency are steady.
     pub warmup: Option<Span>,
     /// Measured time after the warm-up. If absent, the run is measured until its answer is known.
     pub duration: Option<Span>,
-    /// Largest half-width of the 95% intervals of a known answer, relative to their means.
+    /// An answer is known if the half-widths of its 95% intervals, divided by their means, are at most this
+    /// share.
     pub precision: Share,
     /// Virtual time after which the run ends even without an answer.
     pub max_time: Span,
-    /// Operations that are due independently of completions.
+    /// The due operations of open loops.
     pub due: Vec<Due>,
-    /// Shortest time, over all threads, from the end of an operation to the start of the next in its slot.
+    /// Shortest think time of all threads: the time from the end of an operation to the start of the
+    /// operation that replaces it.
     pub think: Span,
     /// An event of the system that recurs.
     pub round: Option<Round>,
-    /// The parameter that lets operations be held back before they begin, and the longest time it allows.
+    /// The parameter that sets for how long operations may be held back before they begin, and this time.
     pub held: Option<(&'static str, Span)>,
-    /// Whether operations complete without an acknowledgement, so that senders can get ahead of receivers.
+    /// Whether operations complete without an acknowledgement, so that more can complete than have arrived.
     pub unacknowledged: bool,
 }
 
@@ -90,7 +92,7 @@ pub enum Warmed {
     MaxWall,
 }
 
-/// Reasons from outside to stop a run.
+/// External reasons to stop a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     /// Set when the run is interrupted.
@@ -108,7 +110,7 @@ impl Stop {
     }
 }
 
-/// The course of a run: how its warm-up and the run itself ended.
+/// How a run and its warm-up ended.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     /// Why the run ended.
@@ -117,46 +119,46 @@ pub struct Course {
     pub warmed: Option<Warmed>,
     /// Whether the run was interrupted before anything was measured.
     pub stopped: bool,
-    /// The reasons for which threads waited at the end, in words.
+    /// In words: why threads were waiting at the end.
     pub waits: String,
     /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
-    /// ended. It is 0 if it is small enough.
+    /// ended. 0 if the growth is small enough to be ignored.
     pub ahead: f64,
 }
 
-/// Virtual time that threads get to finish after the measurement. They need little of it, except a thread
-/// that first posts millions of RECVs.
+/// Virtual time for threads to finish after the measurement. Threads need little of this time, except a
+/// thread that still posts its first millions of RECVs.
 const GRACE: Span = Span::from_ms(100_000);
 
-/// Log2 of the picoseconds in a batch before measuring begins: a quarter of a microsecond.
+/// Log2 of the length of a batch in picoseconds during the warm-up: about a quarter of a microsecond.
 const LOG_FIRST_BATCH: u32 = 18;
 /// Virtual time from the start of a run to the first check.
 const FIRST_LOOK: Span = Span::from_us(24);
-/// Delay of a check after the one before it, as a fraction of the time seen by then.
+/// Time from one check to the next, as a fraction of the observed time: two fifths.
 const LATER: (u64, u64) = (2, 5);
-/// Number of batches in the shortest measured time.
+/// Least number of batches in the shortest measured time.
 const BATCHES: u64 = 128;
-/// An answer must still hold after this fraction (one eighth) more of the measured time.
+/// An answer must still hold when the measured time is longer by this fraction: one eighth.
 const CONFIRMED: u64 = 8;
-/// If at most this many operations are due on average, it is plausible that none was.
+/// If at most this many operations are due on average, it is plausible that no operation was due.
 const RARE: f64 = 5.0;
-/// The share of the precision by which the senders' lead may grow. It is small because latencies change by
-/// more than the rate does once the buffers between sender and receiver are full.
+/// The senders' lead may grow by this share of the precision. The share is small because latencies change
+/// more than the rate when the buffers between sender and receiver are full.
 const AHEAD: f64 = 0.25;
 /// Number of checks of the senders' lead in a measured time of given length.
 const SAMPLES: u64 = 8;
-/// The measured time must be this many times as long as the longest latency and as the period of a recurring
-/// event. Such a long operation may come again.
+/// The measured time must contain the longest latency and the period of a recurring event this many times,
+/// because such a long operation may come again.
 pub const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing that is seen counts yet.
+    /// The warm-up is not over.
     Warming,
-    /// The warm-up seemed to be over at one check.
+    /// At the last check, the warm-up seemed to be over for the first time.
     Warm,
     Measuring,
-    /// The answer seemed to be known at one check.
+    /// At the last check, the answer seemed to be known for the first time.
     Known,
     /// The end time is set.
     Ending,
@@ -170,18 +172,18 @@ pub struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
-    /// Latest time at which a waiting thread wakes, whatever was decided after it began to wait.
+    /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
 }
 
 impl Wanted {
-    /// Returns the operations, of a class or of all threads, that fall ever further behind their due times
-    /// until `until`.
+    /// Returns the due operations whose completions lag ever further behind, judged by the observations until
+    /// `until`. They are the operations of a class, or of all threads.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
         self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }
 
-    /// Returns the measurement that threads use, with its times as far as they are known.
+    /// Returns the measurement that threads record in. Its times are set if they are known beforehand.
     pub fn measurement(&self) -> Measurement {
         match (self.warmup, self.duration) {
             (Some(warmup), Some(duration)) => Measurement::fixed(self.begin + warmup, duration),
@@ -198,7 +200,7 @@ impl Wanted {
         }
     }
 
-    /// Explains why nothing completed in the measured time, if the requested operations are rarer than that.
+    /// Explains why nothing completed in the measured time, if operations are so rare that this is plausible.
     pub fn why_nothing(&self, measured: Span) -> Option<String> {
         if measured <= self.think {
             let think = Duration::new(self.think);
@@ -218,8 +220,8 @@ impl Wanted {
         Some(format!("operations are due {} times per second, so none may have been due", rare.rate))
     }
 
-    /// Whether the last `ps` picoseconds, covered by `seen`, hold `turns` repetitions of the recurring event
-    /// and of the longest operation.
+    /// Whether the last `ps` picoseconds contain `turns` periods of the recurring event, and `turns` times
+    /// the longest latency. `seen` has the observations.
     fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
@@ -237,13 +239,13 @@ impl Wanted {
         self.begin + self.max_time
     }
 
-    /// Virtual time at which the warm-up ends even if nothing is steady. It leaves a third of the run to
+    /// Virtual time at which the warm-up ends even if nothing is steady. A third of the run remains to
     /// measure.
     fn latest_warm(&self) -> Time {
         self.begin + Span::from_ps(self.max_time.as_ps() / 3 * 2)
     }
 
-    /// The time during which resources are metered, as far as it is known.
+    /// Start and length of the time in which resources are metered, as far as they are known beforehand.
     pub fn window(&self) -> (Time, Span) {
         match (self.warmup, self.duration) {
             (Some(warmup), Some(duration)) => (self.begin + warmup, duration),
@@ -258,19 +260,19 @@ fn least(warmup: Span) -> Span {
     FIRST_LOOK.max(Span::from_ps(warmup.as_ps() / 2))
 }
 
-/// Log2 of a batch length that divides this time into at least [`BATCHES`] batches.
+/// Log2 of a batch length in picoseconds that divides `time` into at least [`BATCHES`] batches.
 fn log_batch(time: Span) -> u32 {
     (time.as_ps() / BATCHES).max(1).ilog2()
 }
 
-/// The last picosecond before `end`; threads end at `end`.
+/// The last picosecond before `end`. At `end` itself, threads have ended.
 fn before(end: Time) -> Time {
     Time::from_ps(end.as_ps() - 1)
 }
 
 impl Ending {
-    /// Steers a run that measures by `measurement`. Also returns the time of the first check and the course
-    /// of the run.
+    /// Steers a run that records in `measurement`. Also returns the time of the first check, and the course
+    /// of the run, which is filled in at the end.
     pub fn new(
         wanted: Wanted,
         stop: Stop,
@@ -287,7 +289,7 @@ impl Ending {
         (first, Box::new(ending), course)
     }
 
-    /// Time of the next check, if observation began at `since` and should be over at `latest`.
+    /// Time of the next check, if the observed time began at `since` and should end at `latest`.
     fn later(&self, now: Time, since: Time, latest: Time) -> Time {
         let (times, parts) = LATER;
         let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
@@ -298,7 +300,7 @@ impl Ending {
         next
     }
 
-    /// Time at which the answer must still be known. Intervals of few batches can be narrow by chance.
+    /// Time of the check that confirms the answer. Intervals of few batches can be narrow by chance.
     fn confirm(&self, now: Time, since: Time) -> Time {
         let step = Span::from_ps((now - since).as_ps() / CONFIRMED).max(Span::from_ps(1));
         let next = now + step;
@@ -317,7 +319,7 @@ impl Ending {
         }
     }
 
-    /// Whether the senders' lead has grown little enough, given its last known growth.
+    /// Whether the senders' lead has grown little enough, given its growth; `None` for an unknown growth.
     fn is_level(&self, grown: Option<f64>) -> bool {
         let most = AHEAD * self.wanted.precision.of_one();
         !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
@@ -336,10 +338,11 @@ impl Ending {
             self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
-            // No amount of time makes an overloaded run steady.
+            // An overloaded run never becomes steady.
             _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
             (Some(_), State::Warm) => self.begin(run, Warmed::Steady),
-            // Nothing is steady. The rest is measured, and the result is marked as unsettled.
+            // The run is not steady by now. The rest of the time is measured, and the result is marked as
+            // unsettled.
             _ if now >= latest => self.begin(run, Warmed::MaxTime),
             (warm, _) => {
                 self.state = if warm.is_some() { State::Warm } else { State::Warming };
@@ -421,12 +424,12 @@ impl Ending {
     }
 }
 
-/// Whether the rate and mean latency of this series are known to this precision.
+/// Whether rate and mean latency of a series have intervals within the precision.
 fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 
-/// Whether these means have intervals within this precision.
+/// Whether the intervals of these means are within the precision.
 pub fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
     means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
@@ -437,7 +440,7 @@ impl Steer for Ending {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
         match (self.state, self.stop.reason()) {
-            // The threads have had their time to finish.
+            // The threads' time to finish is over.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
             // Nothing has been measured yet.

@@ -1,14 +1,14 @@
 //! The senders' lead over receivers, on transports without acknowledgements.
 //!
 //! Operations of unreliable transports complete when they are sent. As long as buffers on the path have room,
-//! more operations complete than arrive. Such a rate looks steady but ends once the buffers are full.
-//! Intervals do not show this.
+//! more operations complete than arrive. Such a rate looks steady, but drops once the buffers are full.
+//! Confidence intervals do not show this.
 
 use doorbell_sim::Ahead;
 use doorbell_verbs::Time;
 
-/// From this many samples on, the first and the last third are compared, so that a fluctuating level shows no
-/// trend.
+/// With this many samples or more, the last third is compared with the first third, so that a fluctuating
+/// level does not count as a rise.
 const MANY: usize = 6;
 
 /// Samples of the lead, in order of time.
@@ -24,14 +24,14 @@ impl Lead {
         self.0.clear();
     }
 
-    /// Growth of the lead between the last two samples, relative to the operations that ended; `None` with
-    /// fewer than two.
+    /// Growth of the lead between the last two samples, divided by the operations that ended between them;
+    /// `None` with fewer than two samples.
     pub(super) fn lately(&self) -> Option<f64> {
         grown(&self.0[self.0.len().checked_sub(2)?..])
     }
 
-    /// Growth of the lead from the first sample to the last, relative to the operations that ended; `None`
-    /// with fewer than two.
+    /// Growth of the lead from the first sample to the last, divided by the operations that ended between
+    /// them; `None` with fewer than two samples.
     pub(super) fn grown(&self) -> Option<f64> {
         grown(&self.0)
     }
@@ -45,8 +45,8 @@ fn grown(samples: &[(Time, Ahead)]) -> Option<f64> {
     Some(messages + writes)
 }
 
-/// Rise of a level. With many samples, it is extrapolated from the rise of the last third's minimum over the
-/// first third's maximum. A level that only fluctuates does not rise.
+/// Rise of a level. With many samples, it is extrapolated from the difference between the minimum of the last
+/// third and the maximum of the first third. A level that only fluctuates does not rise.
 fn rise(samples: &[(Time, Ahead)], level: impl Fn(&Ahead) -> u64) -> f64 {
     let levels: Vec<u64> = samples.iter().map(|(_, ahead)| level(ahead)).collect();
     let third = if levels.len() < MANY { 1 } else { levels.len() / 3 };

@@ -21,7 +21,8 @@ const STUDENT: [f64; MOST - LEAST + 1] = [
     2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
 ];
 
-/// A batch lasts at least as long as this many consecutive operations, if that leaves 10 batches.
+/// Batches are joined until they last as long as this many consecutive operations, if at least 10 batches
+/// remain.
 const OPERATIONS: f64 = 5.0;
 
 /// One-sided 95% quantile of the normal distribution.
@@ -32,28 +33,31 @@ const ONE_SIDED: f64 = 1.6449;
 pub struct Means {
     /// Operations per picosecond.
     pub rate: Interval,
-    /// Picoseconds; `None` if no operation was timed.
+    /// Mean latency in picoseconds; `None` if no operation was timed.
     pub latency: Option<Interval>,
 }
 
 impl Means {
     /// Computes the means of batches that last `length` picoseconds. Returns `None` if there are fewer than
-    /// 10.
+    /// 10 batches.
     pub fn of(batches: &[Batch], length: u64) -> Option<Means> {
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
-        let batch = length as f64;
-        let length = batch * each as f64;
-        // Any count may be off by one operation by chance, however regular the batches are.
-        let one = 1.0 / (batches.len() as f64 * batch);
-        let rate = Interval { mean: count.mean / length, half: (count.half / length).max(one) };
+        let length = length as f64;
+        let joined = length * each as f64;
+        let all = length * batches.len() as f64;
+        // Even if batches are perfectly regular, the count of all may be off by one operation by chance.
+        let half = (count.half / joined).max(1.0 / all);
+        // Like the rate that a run shows, the mean includes the left-over batches, which no joined batch has.
+        let rate = Interval { mean: Batch::all(batches).completed as f64 / all, half };
         Some(Means { rate, latency: latency(batches, least) })
     }
 }
 
-/// Smallest number of batches to join, so that a batch lasts as long as several consecutive operations.
-/// Shorter batches share operations, which makes them alike; a test of few batches does not reveal it.
+/// Smallest number of batches to join, so that a joined batch lasts as long as several consecutive
+/// operations. Neighbours among shorter batches share operations, so they are alike, and a test of few
+/// batches does not detect this.
 fn least(batches: &[Batch], length: u64) -> usize {
     let all = Batch::all(batches);
     let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
@@ -65,14 +69,15 @@ fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
     let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
     let (off, each) = of_joined(batches, least, residuals)?;
-    // The error of the ratio of sums is the deviation of the mean residual from 0, per timed operation.
+    // The mean latency is a ratio of sums. Its error is the deviation of the mean residual from 0, divided by
+    // the timed operations of a batch.
     let per_batch = all.timed as f64 / (batches.len() / each) as f64;
     Some(Interval { mean, half: off.half / per_batch })
 }
 
-/// Mean over batches, its interval, and the number of batches that were joined into one. Batches are joined
-/// until at most 32 are left, and further until neighbours are independent. If neighbours are never
-/// independent, the level wanders. The interval then reaches to the farthest of the longest batches.
+/// Mean over joined batches with its interval, and the number of batches in a joined one. Batches are joined
+/// until at most 32 are left, and further until neighbours are independent. If they never become independent,
+/// the level wanders. The interval then reaches to the farthest of the last, longest batches.
 fn of_joined(
     batches: &[Batch],
     least: usize,
@@ -81,7 +86,7 @@ fn of_joined(
     let mut each = batches.len().div_ceil(MOST).max(least).min(batches.len() / LEAST).max(1);
     let mut last = None;
     while batches.len() / each >= LEAST {
-        // Left-over batches are those next to the warm-up.
+        // Batches that are left over are the first ones, next to the warm-up.
         let joined: Vec<Batch> = batches[batches.len() % each..].chunks(each).map(Batch::all).collect();
         let seen = seen(&joined);
         if !depend(&seen) {
@@ -93,14 +98,14 @@ fn of_joined(
     last
 }
 
-/// The mean, with the distance to the farthest value as half-width.
+/// The mean. The half-width is the distance of the farthest value from the mean.
 fn farthest(of: &[f64]) -> Interval {
     let mean = mean(of);
     let half = of.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
     Interval { mean, half }
 }
 
-/// For each batch: its sum of latencies, minus the sum that its operations would have at the mean latency.
+/// For each batch: its sum of latencies, minus the number of its timed operations times the mean latency.
 fn residuals(batches: &[Batch]) -> Vec<f64> {
     let all = Batch::all(batches);
     let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
@@ -124,9 +129,9 @@ pub(super) fn interval(of: &[f64]) -> Interval {
     Interval { mean: mean(of), half: t * error }
 }
 
-/// Whether neighbours are more alike than by chance, by von Neumann's ratio: the sum of squared steps over
-/// the sum of squared distances to the mean. For independent values it is 2 on average, with variance 4 (n -
-/// 2) / (n^2 - 1).
+/// Whether neighbours are more alike than by chance, by von Neumann's ratio: the sum of squared steps,
+/// divided by the sum of squared distances to the mean. For independent values the ratio is 2 on average,
+/// with variance 4 (n - 2) / (n^2 - 1).
 pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
     let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();

@@ -1,14 +1,15 @@
-//! How well a run knows its answer: a series of batches, the end of the warm-up, and the intervals of means.
+//! Evaluates the observations of a run: the end of the warm-up, and confidence intervals of means and
+//! percentiles.
 //!
-//! The warm-up ends by the MSER rule (White, "An effective truncation heuristic for bias reduction in
-//! simulation output", 1997): the rest of the series has the least standard error of its mean. The rest is
-//! cut into batches of equal length. Batches are joined as long as their means depend on each other by von
-//! Neumann's ratio. The interval of a mean is Student's over the batches. The interval of a mean latency uses
-//! the ratio of sums.
+//! The MSER rule determines the end of the warm-up (White, "An effective truncation heuristic for bias
+//! reduction in simulation output", 1997): the rest of the series has the least standard error of its mean.
+//! The rest consists of batches of equal length. Batches are joined as long as neighbours depend on each
+//! other by von Neumann's ratio. The interval of a mean is Student's interval over the batches. A mean
+//! latency is a ratio of sums.
 //!
-//! Decisions rest on virtual times and counts. They use only additions, multiplications, divisions and square
-//! roots of doubles, which IEEE 754 rounds in one way. A seed therefore leads to one and the same end on
-//! every machine.
+//! Decisions depend on virtual times and counts alone. They use only additions, multiplications, divisions
+//! and square roots of doubles, for which IEEE 754 defines the rounding. So runs with one seed end at one
+//! virtual time on every machine.
 
 mod ending;
 mod lead;

@@ -13,9 +13,9 @@ pub fn is_known(all: &Histogram<u32>, q: f64) -> bool {
 }
 
 /// 95% confidence interval of the quantile `q` of the latencies, in nanoseconds. The share of latencies above
-/// the sample quantile has a Student interval over spans of time, as a mean has. The quantiles at both ends
-/// of this interval are the answer. `None` if there are too few latencies, or if neighbouring spans depend on
-/// each other.
+/// the sample quantile is computed for consecutive spans of time, and gets a Student interval like a mean.
+/// The ends of this interval are shares. The quantiles that belong to these shares are the result. `None` if
+/// there are too few latencies, or if neighbouring spans depend on each other.
 pub fn quantile(series: &CompletionSeries, q: f64) -> Option<(u64, u64)> {
     let all = series.latency();
     if !is_known(&all, q) {

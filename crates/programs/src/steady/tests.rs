@@ -16,8 +16,8 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
     -mean * (1.0 - unit(random)).ln()
 }
 
-/// Completions until `end`, in picoseconds, of an M/M/1 queue that begins empty. Its rate is 1 / `between`.
-/// Its mean time in the system is service / (1 - service / between).
+/// Completions of an M/M/1 queue that begins empty, until `end` picoseconds. The rate is 1 / `between`. The
+/// mean time in the system is `service` / (1 - `service` / `between`).
 fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = CompletionSeries::new(Time::START, 10, true);
@@ -83,7 +83,7 @@ fn what_does_not_vary_is_known_at_once() {
     (0..100).for_each(|i| series.add(seen(500 + i * 1024, 3, Some(77))));
     let answer = Answer::of(&series.until(Time::from_ps(500 + 100 * 1024))).expect("it is settled");
     assert_eq!((answer.from, answer.latency), (500, Some(Interval { mean: 77.0, half: 0.0 })));
-    // The interval still allows for one operation more or less in all batches together.
+    // The interval still includes a total count with one operation more or less.
     assert!(answer.is_within(1.0 / 99.0));
 }
 
@@ -128,8 +128,8 @@ fn batches_are_joined_and_nothing_is_lost() {
 #[test]
 fn lumps_are_spread_over_the_time_they_took() {
     let mut series = CompletionSeries::new(Time::START, 10, false);
-    // Two threads take turns to see lumps of 64 operations, each for the 3000 ps since the thread's last
-    // lump.
+    // Two threads observe lumps of 64 operations in turn. Each lump covers the 3000 ps since the thread's
+    // previous lump.
     for i in 1..300u64 {
         let (at, since) = (i * 1500, Some(Time::from_ps(i.saturating_sub(2) * 1500)));
         series.add(SeriesPoint { since, ..seen(at, 64, None) });
@@ -139,13 +139,13 @@ fn lumps_are_spread_over_the_time_they_took() {
     let counts: Vec<u64> = whole.batches()[3..].iter().map(|batch| batch.completed).collect();
     assert!(counts.iter().all(|n| (42..=46).contains(n)), "{counts:?}");
     assert!((whole.rate() - 64.0 / 1500.0).abs() < 5e-4, "{}", whole.rate());
-    // A time shorter than four of the longest lumps is not evened.
+    // Completions are not evened if the observed time is shorter than four times the longest lump.
     assert!(!series.is_evened(Time::from_ps(11_000)));
 }
 
 #[test]
 fn lumps_are_not_spread_if_no_whole_batch_is_left() {
-    // The batch of 16 us is longer than the measured 10 us, although the lump took only 1 us.
+    // The lump lasts only 1 us, but a batch of 16 us is longer than the measured 10 us.
     let mut series = CompletionSeries::new(Time::START, 24, false);
     series.add(SeriesPoint { since: Some(Time::from_ps(1_000_000)), ..seen(2_000_000, 64, None) });
     assert!(!series.is_evened(Time::from_ps(10_000_000)) && series.is_evened(Time::from_ps(40_000_000)));
@@ -168,4 +168,13 @@ fn one_operation_more_or_less_is_never_ruled_out() {
     let means = Means::of(series.batches(), series.length()).unwrap();
     let one = 1.0 / 32.0 * means.rate.mean;
     assert!((means.rate.half - one).abs() < 1e-9 * one, "{means:?}");
+}
+
+#[test]
+fn the_mean_of_a_rate_includes_left_over_batches() {
+    let mut series = CompletionSeries::new(Time::START, 10, false);
+    // 65 batches are joined in threes, so the first two are left over.
+    (0..65).for_each(|batch| series.add(seen(batch << 10, if batch < 2 { 1 } else { 50 + batch % 3 }, None)));
+    let means = Means::of(series.batches(), series.length()).unwrap();
+    assert!((means.rate.mean - series.rate()).abs() < 1e-9 * series.rate(), "{means:?} {}", series.rate());
 }

@@ -2,10 +2,10 @@
 
 use doorbell_systems::series::{Batch, CompletionSeries};
 
-/// With fewer batches, no end of the warm-up is reported.
+/// Least number of batches in which an end of the warm-up is sought.
 const LEAST: usize = 64;
 
-/// End of the warm-up in picoseconds: rate and latency are steady from then on. `None` if there are too few
+/// End of the warm-up in picoseconds. Rate and latency are steady after it. `None` if there are too few
 /// batches, or if rate or latency still changes.
 pub fn warm_until(series: &CompletionSeries) -> Option<u64> {
     if series.batches().iter().all(|batch| batch.completed == 0) {
@@ -17,7 +17,7 @@ pub fn warm_until(series: &CompletionSeries) -> Option<u64> {
 }
 
 /// First batch after the warm-up, by the MSER rule. `None` if there are too few batches, or if the rest with
-/// the least error is shorter than half of the series. The latter happens while the level still changes.
+/// the least error is shorter than half of the series, because the level still changes.
 fn warm_from(all: &[Batch], seen: impl Fn(&Batch) -> u64) -> Option<usize> {
     if all.len() < LEAST {
         return None;
@@ -25,19 +25,19 @@ fn warm_from(all: &[Batch], seen: impl Fn(&Batch) -> u64) -> Option<usize> {
     // Sums of squares of up to 512 numbers are exact if the sum of the numbers has fewer than 64 bits.
     let total: u128 = all.iter().map(|batch| u128::from(seen(batch))).sum();
     let scale = total >> 50;
-    // Number, sum and sum of squares of the batches from `first` on. The squared standard error of their mean
-    // is (n squares - sum^2) / n^3.
+    // Over the batches from `first` on: their number n, sum, and sum of squares. The squared standard error
+    // of their mean is (n squares - sum^2) / n^3.
     let (mut n, mut sum, mut squares) = (0u128, 0u128, 0u128);
     let mut least: Option<(usize, f64)> = None;
     for (first, batch) in all.iter().enumerate().rev() {
         let x = u128::from(seen(batch)) / (scale + 1);
         (n, sum, squares) = (n + 1, sum + x, squares + x * x);
-        // The error of only a few batches is meaningless.
+        // The standard error of very few batches is meaningless.
         if n < LEAST as u128 / 4 {
             continue;
         }
         let error = (n * squares - sum * sum) as f64 / (n * n * n) as f64;
-        // Among equally good rests, the longest is taken.
+        // Of several rests with the least error, takes the longest.
         if least.is_none_or(|(_, least)| error <= least) {
             least = Some((first, error));
         }

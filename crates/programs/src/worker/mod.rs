@@ -1,4 +1,4 @@
-//! The workload as programs: one poll loop per thread, written on verbs alone.
+//! The programs of a workload: one poll loop per thread, written on verbs alone.
 
 mod pacing;
 mod program;

@@ -1,4 +1,4 @@
-//! Decides when a thread posts if it does not just keep its window full.
+//! Decides when a thread posts, if the thread does not always fill its window at once.
 
 use super::thread::Worker;
 use doorbell_systems::Measurement;
@@ -9,22 +9,22 @@ use doorbell_verbs::{Span, Time};
 use doorbell_workload::{LoadLoop, topology};
 use std::collections::VecDeque;
 
-/// Random streams of arrivals. The streams for other draws of threads have smaller numbers.
+/// Smallest number of the random streams of arrivals. Other draws of threads use smaller stream numbers.
 const ARRIVALS: u64 = 1 << 63;
 
 /// Pacing of a thread: when its next batch may be posted.
 pub(super) struct Pacing {
     pace: Pace,
-    /// Start times of the operations already taken for the next batch.
+    /// Times from which the latencies count, of the operations that are due for the next batch.
     due: VecDeque<Time>,
     batch: usize,
-    /// Whether operations are due independently of earlier ones. Their latency then counts from their due
-    /// time.
+    /// Whether the loop is open: operations are due independently of earlier ones, and latency counts from
+    /// the due time.
     open: bool,
 }
 
 impl Pacing {
-    /// The pacing of a thread that begins now; `None` if its workload sets none.
+    /// The pacing of a thread that begins now; `None` if the thread fills its window at once.
     pub(super) fn of(worker: &Worker, now: Time) -> Option<Pacing> {
         let w = &*worker.workload;
         let work = w.uniform().expect("a class of threads has no classes");
@@ -52,48 +52,49 @@ impl Pacing {
         true
     }
 
-    /// Due time of the next operation. [`Time::NEVER`] if it must wait for one that has not ended.
+    /// When the next operation is due. [`Time::NEVER`] if an outstanding operation has to end first.
     pub(super) fn next(&self) -> Time {
         self.pace.next()
     }
 
-    /// Posts an operation of a due batch now. Returns the time from which its latency counts.
+    /// Notes that an operation of a due batch is posted now. Returns the time from which its latency counts.
     pub(super) fn begin(&mut self, now: Time) -> Time {
         let since = self.due.pop_front().expect("a batch is due");
         if self.open { since } else { now }
     }
 
-    /// Notes that `operations` operations have ended now while `under_way` are outstanding.
+    /// Notes that `operations` operations have ended now. `under_way` operations are still outstanding.
     pub(super) fn ended(&mut self, now: Time, operations: u64, under_way: u64) {
         (0..operations).for_each(|_| self.pace.ended(now, under_way as u32));
     }
 }
 
-/// The operations that all threads, or the threads of one class, are due to post.
+/// The due operations of all threads in an open loop, or of the threads of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
     /// Number and name of the class; `None` for all threads.
     pub class: Option<(usize, String)>,
-    /// Operations per second.
+    /// Operations that are due per second.
     pub rate: u64,
-    /// Operations that may be outstanding.
+    /// Largest number of operations that may be outstanding.
     pub under_way: u64,
 }
 
 impl Due {
-    /// Mean number of operations due in a time.
+    /// Mean number of operations that become due in `span`.
     pub fn within(&self, span: Span) -> f64 {
         self.rate as f64 * span.as_ps() as f64 / 1e12
     }
 
-    /// Whether completions lag behind due operations by more than the outstanding ones and chance explain.
-    /// The backlog then keeps growing. Chance is five standard deviations of a Poisson process.
+    /// Whether completions lag so far behind due operations that the backlog must be growing: by more than
+    /// the outstanding operations plus five standard deviations of a Poisson process.
     fn is_ahead(&self, completed: u64, span: Span) -> bool {
         let due = self.within(span);
         due - completed as f64 > self.under_way as f64 + 5.0 * due.sqrt()
     }
 
-    /// Whether the completions that these threads saw until `until` lag behind the due operations.
+    /// Whether the completions of these threads until `until` lag so far behind the due operations that the
+    /// backlog must be growing.
     pub fn is_ahead_of(&self, measurement: &Measurement, until: Time) -> bool {
         let seen = match &self.class {
             None => Some(measurement.series()),

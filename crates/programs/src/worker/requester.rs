@@ -17,24 +17,24 @@ use doorbell_workload::{Addresses, AtomicCounters, Buffers, Operation, Pattern, 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Most completions taken by one poll.
+/// Largest number of completions of one poll.
 const POLL: usize = 16;
 
-/// Range of start delays in picoseconds, for threads that drain their windows, if the warm-up has no given
-/// length.
+/// Upper bound of the random start delay in picoseconds, for threads that drain their windows. Used if the
+/// length of the warm-up is not given.
 const USUAL_DELAY: u64 = 100_000_000;
 
 /// A QP that the thread may post to.
 struct Lane {
     /// Index of the QP among the thread's QPs.
     qp: usize,
-    /// Index of the ring for its operations.
+    /// Index of the ring for the operations of this QP.
     ring: usize,
-    /// Remote memory for one-sided verbs over RC and UC.
+    /// The peer's memory for one-sided verbs over RC and UC.
     remote: Remote,
 }
 
-/// Keeps the window full, or posts when operations are due.
+/// The requesting half of a thread. Keeps the window full, or posts when operations are due.
 pub(super) struct Requester<'a, P: Provider> {
     worker: &'a Worker,
     w: &'a Resolved,
@@ -44,11 +44,12 @@ pub(super) struct Requester<'a, P: Provider> {
     cqs: &'a [Cq<P>],
     lanes: Vec<Lane>,
     dests: &'a [Vec<UdDest>],
-    /// One ring for all QPs if they share a window and each operation is signalled; else one per QP.
+    /// One ring for all QPs, if the QPs share a window and each operation is signalled. Otherwise one ring
+    /// per QP.
     rings: Vec<Ring>,
-    /// Bytes of posted payload.
+    /// Bytes of payload of all posted operations.
     posted_bytes: u64,
-    /// Operations outstanding on all QPs.
+    /// Number of operations outstanding on all QPs together.
     outstanding: u64,
     /// Largest allowed value of `outstanding`.
     most: u64,
@@ -58,17 +59,18 @@ pub(super) struct Requester<'a, P: Provider> {
     /// Layout of the buffers in the peer's memory.
     buffers: Buffers,
     remote: Walk,
-    /// Empty between posts.
+    /// Memory for a list of work requests. Empty between posts.
     list: Vec<SendWr<'a>>,
-    /// SGEs of a batch, if they are made for each operation.
+    /// Memory for the SGEs of a batch, if SGEs are computed for each operation.
     drawn: Vec<Sge>,
     wc: [Wc; POLL],
     random: Xoshiro256PlusPlus,
-    /// Set while a full window drains, until it is empty. Only for workloads that drain.
+    /// Whether a window that was full is draining: until it is empty, nothing is posted. Only for workloads
+    /// that drain.
     draining: bool,
-    /// Due times of operations, unless they are posted as soon as there is room.
+    /// When operations are due; `None` if they are posted as soon as there is room.
     pacing: Option<Pacing>,
-    /// When the next operation is due, if there is room for it.
+    /// When the next operation is due. [`Time::NEVER`] if there is no room for it.
     wakes: Time,
     /// Index of the lane for the next batch.
     lane: usize,
@@ -78,9 +80,9 @@ pub(super) struct Requester<'a, P: Provider> {
 
 /// Local memory of the posted operations.
 enum Payload<'a, P: Provider> {
-    /// SGEs of each buffer, by operation kind.
+    /// For each operation kind: the SGEs of all buffers.
     InBuffers(&'a [Vec<Sge>]),
-    /// SGEs are made for each operation.
+    /// SGEs are computed for each operation.
     Made { region: &'a Mr<P>, buffers: Buffers },
 }
 
@@ -92,7 +94,7 @@ impl<'a, P: Provider> Payload<'a, P> {
         }
     }
 
-    /// Number of SGEs that a batch needs in `room`.
+    /// Number of SGEs that have to be computed for a batch.
     fn drawn(&self, w: &Resolved) -> usize {
         match self {
             Payload::InBuffers(_) => 0,
@@ -100,8 +102,8 @@ impl<'a, P: Provider> Payload<'a, P> {
         }
     }
 
-    /// The SGEs of an operation of this kind in this buffer. If they are made per operation, `room` provides
-    /// the memory.
+    /// The SGEs of an operation of this kind in this buffer. If they are computed, they take memory from
+    /// `room`.
     fn sges<'b>(
         &self,
         w: &Resolved,
@@ -168,16 +170,16 @@ impl Kinds {
 
 /// Selection of a buffer for each operation.
 enum Walk {
-    /// The buffer of the operation's slot, modulo this number of buffers.
+    /// The number of the operation's slot, modulo this number of buffers.
     OfSlot(usize),
-    /// Each buffer in turn.
+    /// One buffer after the other.
     InTurn { count: usize, next: usize },
-    /// Any of this many buffers, at random.
+    /// A random one of this many buffers.
     AtRandom(usize),
 }
 
 impl Walk {
-    /// Selection among `count` buffers. `order` applies only to buffers of a region.
+    /// Selection among `count` buffers. `order` is the order in a region; `None` without a region.
     fn over(count: u64, order: Option<Addresses>) -> Walk {
         let count = count as usize;
         match order {
@@ -222,7 +224,8 @@ impl<'a, P: Provider> Requester<'a, P> {
     ) -> Requester<'a, P> {
         let w = &*worker.workload;
         let window = w.window();
-        // A completion that covers several operations covers those on one QP.
+        // If a completion can cover several operations, these are all on one QP, so each QP needs its own
+        // ring.
         let own_rings = w.signal_every > 1 || matches!(window, Window::PerQp(_));
         let usable = topology::usable(w, worker.machine, worker.number);
         let targets = topology::targets(w, worker.machine);
@@ -274,9 +277,9 @@ impl<'a, P: Provider> Requester<'a, P> {
         requester
     }
 
-    /// Starts the thread. With drained windows it starts at a random moment within the first half of the
-    /// (usual) warm-up. Threads that start in step would stay in step and leave the NIC idle between their
-    /// windows.
+    /// Starts the thread. A thread that drains its windows starts at a random time within the first half of
+    /// the given or usual warm-up. Threads that start together would stay in step, and leave the NIC idle
+    /// between their windows.
     pub(super) fn begin(&mut self) {
         if self.w.drain {
             let most = self.w.warmup.map_or(USUAL_DELAY, |warmup| warmup.span().as_ps() / 2);
@@ -327,12 +330,12 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
     }
 
-    /// The peer's buffer for the operation in this slot.
+    /// The buffer of the peer at `remote` for the operation in this slot.
     fn buffer(&mut self, remote: RemoteAddr, slot: usize) -> RemoteAddr {
         remote.at(self.buffers.at(self.remote.next(slot, &mut self.random) as u64))
     }
 
-    /// A random counter among those at `remote`.
+    /// A random one of the counters at `remote`.
     fn counter(&mut self, remote: RemoteAddr) -> RemoteAddr {
         let AtomicCounters { count, stride } = self.w.counters.expect("a workload with atomics has counters");
         remote.at(self.below(count.into()) * u64::from(stride))
@@ -374,7 +377,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     }
 
     /// Whether operation `number` of its ring is signalled. In a window that drains, only the last operation
-    /// on each QP is.
+    /// on each QP is signalled.
     fn signals(&self, number: u64) -> bool {
         match self.w.drain {
             true => {
@@ -416,7 +419,8 @@ impl<'a, P: Provider> Requester<'a, P> {
         if !self.w.cq_per_qp {
             any = self.poll(0, POLL, measurement, result)?;
         } else if let [ring] = &self.rings[..] {
-            // No other completion frees a slot of the ring.
+            // Polls only the CQ of the oldest operation, because only its completion frees a slot of the
+            // ring.
             if let Some(lane) = ring.oldest() {
                 any = self.poll(self.lanes[lane].qp, 1, measurement, result)?;
             }
@@ -453,7 +457,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         let ring = &mut self.rings[ring];
         let posted = ring.posted_at(slot);
         let (latency, kind) = (now - posted, ring.kind_of(slot));
-        // Among the operations that this completion covers, SENDs count at their receiver instead.
+        // `counts` leaves out SENDs, because they count at their receivers.
         let (mut completed, mut counts, mut bytes) = (0, 0, 0);
         let mut one = |ring: &Ring, slot: usize| {
             let kind = ring.kind_of(slot);
@@ -466,7 +470,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         };
         match self.w.signal_every {
             _ if self.w.drain => {
-                // The earlier operations of this window on this QP are complete, too.
+                // This completion also covers the earlier operations of the window on this QP.
                 for slot in (0..=slot).rev().step_by(self.lanes.len()) {
                     one(ring, slot);
                     ring.complete(slot);
@@ -496,7 +500,7 @@ impl<'a, P: Provider> Requester<'a, P> {
         }
     }
 
-    /// Adds the outstanding operations at the end of the run to the accounts.
+    /// Adds posted and outstanding operations to the accounts, at the end of the run.
     pub(super) fn account(&self, measurement: &Measurement, accounts: &mut Accounts) {
         accounts.posted_bytes = self.posted_bytes;
         for ring in &self.rings {

@@ -9,12 +9,12 @@ use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Cq, Provider, Qp, RecvWr, Sge, Wc};
 use doorbell_workload::RECV_BATCH;
 
-/// RECVs of one QP; its messages consume them in order.
+/// The RECVs of one QP. Messages consume them in order.
 #[derive(Clone, Copy, Default)]
 struct RecvQueue {
     /// Index of the next RECV to post.
     next: u32,
-    /// Messages received since RECVs were last reposted.
+    /// Number of messages received since RECVs were last reposted.
     taken: u32,
 }
 
@@ -26,14 +26,14 @@ pub(super) struct Responder<'a, P: Provider> {
     depth: u32,
     sges: &'a [Sge],
     list: Vec<RecvWr<'a>>,
-    /// Operation kind by message length, as completions report the length.
+    /// Pairs of a message length, as completions report it, and the operation kind with this length.
     lengths: Vec<(u32, usize)>,
     tally: &'a Tally,
     wc: [Wc; RECV_BATCH as usize],
 }
 
 impl<'a, P: Provider> Responder<'a, P> {
-    /// Fills the receive queues.
+    /// Makes the responder, and fills the receive queues.
     pub(super) fn start(
         session: &'a Session<'_, P>,
         sges: &'a [Sge],
@@ -93,8 +93,8 @@ impl<'a, P: Provider> Responder<'a, P> {
         let now = cpu.now();
         measurement.saw(SeriesPoint { at: now, completed: found as u64, since: None, latency: None });
         result.accounts.received += found as u64;
-        // Posting RECVs lets other threads run, and these may change the measured time. Decide once for all
-        // of these messages.
+        // While RECVs are posted, other threads run, and these may change the measured time. So whether
+        // messages count is decided once for all messages of this poll.
         let counts = measurement.contains(now);
         if counts {
             result.received += found as u64;

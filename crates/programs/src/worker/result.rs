@@ -17,18 +17,18 @@ pub enum ProgramError {
     Completion(WcStatus),
 }
 
-/// Measurements of one thread, from the end of the warm-up to the end of the run, beside the shared series.
+/// Measurements of one thread in the measured time, in addition to the series that all threads share.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadResult {
-    /// Operations posted by this thread and seen to complete, without SENDs.
+    /// Number of completed operations of this thread, without SENDs.
     pub completed: u64,
     /// Messages received by this thread.
     pub received: u64,
-    /// Fate of all operations that this thread posted.
+    /// Account of all operations that this thread posted.
     pub accounts: Accounts,
 }
 
-/// Fate of the operations that a thread posted and of the messages sent to it, over the whole run.
+/// Account of the operations that a thread posted, and of the messages sent to it, over the whole run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accounts {
     /// Operations that the thread posted.
@@ -37,13 +37,14 @@ pub struct Accounts {
     pub posted_bytes: u64,
     /// Payload of the completed operations in bytes.
     pub completed_bytes: u64,
-    /// Operations that completed, by their own or a later completion.
+    /// Operations that completed, by their own completion or a later one.
     pub completed: u64,
-    /// Operations without a known completion at the end.
+    /// Operations that were outstanding at the end.
     pub outstanding: u64,
     /// Messages that the thread received.
     pub received: u64,
-    /// Total time for which signalled operations were outstanding within the measured time, in picoseconds.
+    /// Sum over signalled operations: the part of the measured time in which the operation was outstanding,
+    /// in picoseconds.
     pub under_way: u128,
 }
 

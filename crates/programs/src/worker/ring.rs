@@ -8,19 +8,20 @@ struct Slot {
     posted: Time,
     /// Index of the operation kind.
     kind: u16,
-    /// Index of the lane that it was posted to.
+    /// Index of the lane to which the operation was posted.
     lane: u32,
     done: bool,
 }
 
-/// A window of operations in posting order. The oldest leaves first.
+/// A window of operations in posting order. An operation leaves when it and all older ones are complete.
 pub(super) struct Ring {
     slots: Box<[Slot]>,
     /// Operations posted so far.
     posted: u64,
-    /// Operations that have left: they and all older ones are complete.
+    /// Number of operations that have left.
     retired: u64,
-    /// Time of the last completion, and of the last one before that moment.
+    /// `completed_at`: time of the last completion. `before`: time of the last completion before
+    /// `completed_at`.
     completed_at: Time,
     before: Time,
 }
@@ -33,7 +34,8 @@ impl Ring {
 
     fn slot(&self, number: u64) -> usize {
         let len = self.slots.len() as u64;
-        // Most windows are powers of two, and a division would dominate the cost of this function.
+        // Most windows are powers of two, for which this avoids a division. The division would dominate the
+        // cost of this function.
         (if len.is_power_of_two() { number & (len - 1) } else { number % len }) as usize
     }
 
@@ -47,7 +49,7 @@ impl Ring {
         self.posted - self.retired + u64::from(n) <= self.slots.len() as u64
     }
 
-    /// Whether nothing is under way.
+    /// Whether the ring has no operation.
     pub(super) fn is_empty(&self) -> bool {
         self.posted == self.retired
     }
@@ -87,14 +89,14 @@ impl Ring {
         self.slots[slot].kind.into()
     }
 
-    /// Slots from the oldest operation in the ring to the one in `slot`, in order.
+    /// Slots from the oldest operation in the ring to the operation in `slot`, in order.
     pub(super) fn through(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let (len, first) = (self.slots.len(), self.slot(self.retired));
         let ahead = wrap(slot + len - first, len);
         (0..=ahead).map(move |place| wrap(first + place, len))
     }
 
-    /// Notes a completion at `now`. Returns the time of the last completion at an earlier moment.
+    /// Notes a completion at `now`. Returns the time of the last completion before `now`.
     pub(super) fn completed_at(&mut self, now: Time) -> Time {
         if now != self.completed_at {
             self.before = std::mem::replace(&mut self.completed_at, now);
@@ -102,7 +104,7 @@ impl Ring {
         self.before
     }
 
-    /// Completes the operation in `slot`, for a ring that signals each operation.
+    /// Completes the operation in `slot`.
     pub(super) fn complete(&mut self, slot: usize) {
         self.slots[slot].done = true;
         while self.retired < self.posted && self.slots[self.slot(self.retired)].done {
@@ -110,8 +112,8 @@ impl Ring {
         }
     }
 
-    /// Completes the operation in `slot` and all older ones. Returns how many are newly complete. Only for
-    /// the ring of a single QP, because its completions arrive in order.
+    /// Completes the operation in `slot` and all older ones. Returns how many operations this completes. Only
+    /// for a ring of one QP, because completions of one QP arrive in order.
     pub(super) fn complete_through(&mut self, slot: usize) -> u64 {
         let len = self.slots.len();
         let ahead = wrap(slot + len - self.slot(self.retired), len);

@@ -1,4 +1,4 @@
-//! A thread's verbs objects, and the exchange of addresses with its peers.
+//! The verbs objects of a thread, and the exchange of addresses with its peers.
 
 use super::result::ProgramError;
 use super::tally::Tally;
@@ -35,16 +35,16 @@ pub(super) struct Session<'a, P: Provider> {
     counters: Option<Mr<P>>,
 }
 
-/// Abilities of a NIC that both ends of a connection must share.
+/// Limits of a NIC. A connection uses the lower limits of its two ends.
 #[derive(Clone, Copy)]
 struct Abilities {
     mtu: Mtu,
-    /// Outstanding READs and atomics.
+    /// Largest number of outstanding READs and atomics of a QP.
     rd_atomic: u8,
 }
 
 impl Abilities {
-    /// Connection attributes that both NICs support.
+    /// The connection attributes that this NIC and the peer's NIC both support.
     fn together_with(self, peer: Abilities) -> ConnectAttr {
         ConnectAttr {
             mtu: Some(self.mtu.min(peer.mtu)),
@@ -78,7 +78,7 @@ impl Introduction {
     }
 }
 
-/// Memory of a target: one region per group of verbs.
+/// Memory of a target: a region for WRITEs and READs, and a region for atomics.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Remote {
     /// Region for WRITEs and READs, if the workload has any.
@@ -91,9 +91,9 @@ pub(super) struct Remote {
 pub(super) struct Paths<P: Provider> {
     /// Memory of each target, in the order of `topology::targets`.
     pub(super) remotes: Vec<Remote>,
-    /// For UD, the destinations through each QP, in the order of `topology::targets`.
+    /// For UD: the destinations of each QP, in the order of `topology::targets`.
     pub(super) dests: Vec<Vec<UdDest>>,
-    /// Address handles that must outlive the destinations.
+    /// The address handles of `dests`, which must live as long as `dests`.
     _ahs: Vec<Ah<P>>,
 }
 
@@ -101,11 +101,11 @@ fn ud(w: &Resolved) -> bool {
     w.transport == QpType::Ud
 }
 
-/// Largest number of buffers with precomputed SGEs. With more buffers, each operation makes its own SGEs.
+/// Largest number of buffers with precomputed SGEs. With more buffers, SGEs are computed for each operation.
 const KEPT: u64 = 1 << 16;
 
-/// Whether SGEs are made for each operation, because there are too many to keep or operations start at any
-/// byte.
+/// Whether SGEs are computed for each operation, because there are too many buffers, or operations start at
+/// any byte.
 pub(super) fn makes_sges(w: &Resolved) -> bool {
     let any_byte = w.local_region.is_some() && w.addresses() == Addresses::AnyByte;
     any_byte || Buffers::local(w).count > KEPT
@@ -145,7 +145,7 @@ fn ready_key(machine: u32, thread: u32) -> String {
 }
 
 impl<'a, P: Provider> Session<'a, P> {
-    /// Creates every object that needs no peer. QPs are in Init, so that RECVs can be posted.
+    /// Creates all objects that do not depend on peers. QPs are in Init, so that RECVs can be posted.
     pub(super) fn open(worker: &'a Worker, provider: &'a P) -> Result<Session<'a, P>, ProgramError> {
         let w = &*worker.workload;
         let context = Context::open(provider, worker.device)?;
@@ -155,7 +155,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
         let queues = Queues::of(w, worker.machine, worker.number, limits);
         let requests = topology::requests(w, worker.machine);
-        // The device refuses a size beyond its limit.
+        // No check here: the device itself refuses a size beyond its limit.
         let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let send_cqs = (0..queues.send_cqs).map(|_| context.create_cq(entries(queues.send_cqe)));
         let send_cqs: Vec<Cq<P>> = send_cqs.collect::<Result<_, _>>()?;
@@ -233,7 +233,7 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    /// SGE of RECV number `i` of QP `k`, as element `(k * depth + i) % len`.
+    /// The SGEs of all RECVs. Element `k * depth + i` is the SGE of RECV number `i` of QP `k`.
     pub(super) fn recv_sges(&self) -> Vec<Sge> {
         let Some(mr) = &self.recv_mr else { return Vec::new() };
         let w = self.w();
@@ -258,7 +258,7 @@ impl<'a, P: Provider> Session<'a, P> {
         sends.map(|(kind, operation)| (operation.size + header, kind)).collect()
     }
 
-    /// SGEs of each local buffer, by operation kind; empty if each operation makes its own.
+    /// For each operation kind, the SGEs of all local buffers; empty if SGEs are computed for each operation.
     pub(super) fn send_sges(&self) -> Vec<Vec<Sge>> {
         let Some(mr) = self.send_mr.as_ref().filter(|_| !makes_sges(self.w())) else { return Vec::new() };
         let (w, buffers) = (self.w(), Buffers::local(self.w()));
@@ -284,7 +284,7 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(())
     }
 
-    /// Abilities of this thread's NIC.
+    /// The limits of this thread's NIC.
     fn abilities(&self) -> Result<Abilities, ProgramError> {
         let mtu = self.pd.context().query_port(self.port)?.active_mtu;
         let able = self.attr.max_qp_init_rd_atom.min(self.attr.max_qp_rd_atom);

@@ -1,6 +1,6 @@
-//! Slots of outstanding operations in a ring, and the work request ids that name them.
+//! Arithmetic on slots of a ring, and the `wr_id`s that identify slots.
 
-/// `n % len`, without a division for the usual `n` below `2 * len`.
+/// `n % len`. Avoids the division in the usual case that `n` is below `2 * len`.
 pub(super) fn wrap(n: usize, len: usize) -> usize {
     if n < len {
         n
@@ -11,7 +11,7 @@ pub(super) fn wrap(n: usize, len: usize) -> usize {
     }
 }
 
-/// The `wr_id` of a work request: the index of its ring (or QP) and its slot there.
+/// The `wr_id` of a work request: the index of its ring (for RECVs, of its QP), and its slot in it.
 pub(super) fn wr_id(ring: usize, slot: usize) -> u64 {
     (ring as u64) << 32 | slot as u64
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Operations of one kind that ended in the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct OfKind {
-    /// Number of completed operations, or of received messages for SENDs.
+    /// Number of completed operations; for SENDs, of received messages.
     pub completed: u64,
     /// Latencies of the timed operations.
     pub latency: Latencies,
@@ -19,7 +19,7 @@ pub struct OfKind {
 pub struct Tally(Option<Arc<Mutex<Vec<OfKind>>>>);
 
 impl Tally {
-    /// An empty tally with an entry for each item of the workload's mix.
+    /// A tally with an empty entry for each item of the workload's mix.
     pub fn of(w: &Resolved) -> Tally {
         let of_items = || Arc::new(Mutex::new(vec![OfKind::default(); w.operations().len()]));
         Tally(w.is_mix().then(of_items))

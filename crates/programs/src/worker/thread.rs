@@ -11,23 +11,23 @@ use std::sync::Arc;
 pub struct Worker {
     /// Workload of the thread's class.
     pub workload: Arc<Resolved>,
-    /// Measured time, and the series that all threads share.
+    /// The measured time, and the observations of all threads.
     pub measurement: Measurement,
     /// Machine of the thread.
     pub machine: u32,
     /// Number of the thread on its machine, from 0.
     pub thread: u32,
-    /// Number among the threads of its class on its machine, from 0.
+    /// Number of the thread among the threads of its class on its machine, from 0.
     pub number: u32,
-    /// Number of threads on its machine.
+    /// Number of threads on the thread's machine.
     pub threads: u32,
     /// NIC that the thread uses.
     pub device: u32,
-    /// A core on the socket that holds the thread's memory, if not the thread's own core.
+    /// A core of the socket that holds the thread's memory; `None` for the thread's own core.
     pub memory_near: Option<u32>,
-    /// Work of the thread per operation apart from its verbs, in virtual time.
+    /// Virtual time of the thread's work for each operation, in addition to its verbs.
     pub own_work: Span,
-    /// Ports in use on every machine. The thread uses port number `thread` modulo `ports`.
+    /// Number of ports in use on every machine. The thread uses port `thread` modulo `ports`.
     pub ports: u32,
     /// Counters for atomics, shared by all threads of the machine.
     pub counters: Option<Mem>,

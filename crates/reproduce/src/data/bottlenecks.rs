@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// Limit of a rate that a paper names.
+/// A limit of a rate, as a paper names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PaperLimit {
@@ -16,7 +16,7 @@ pub enum PaperLimit {
     Other(PaperClass),
 }
 
-/// Limits in papers that are not one resource of the model: several resources, or something that is not
+/// Limits in papers that are not a single resource of the model: several resources, or a resource that is not
 /// modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,7 +60,7 @@ impl fmt::Display for PaperLimit {
     }
 }
 
-/// Limit of a rate that reruns showed. There is no resource if no operation completed.
+/// A limit of a rate, as reruns show it. The resource is `None` if no operation completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObservedLimit {
     /// The limit of one run.
@@ -112,7 +112,7 @@ fn or_empty<T: fmt::Display, S: Serializer>(limit: &Option<T>, serializer: S) ->
 }
 
 impl BottleneckPair {
-    /// Whether the observed limit is the one that the paper names; `None` if one of them is missing.
+    /// Whether the observed limit is the limit that the paper names. `None` if either limit is missing.
     pub fn agree(&self) -> Option<bool> {
         let is_unit = |class| matches!(class, Some(Resource::TxUnits | Resource::RxUnits));
         Some(match (self.paper?, self.observed?) {

@@ -60,7 +60,7 @@ pub enum Qualifier {
 }
 
 impl Qualifier {
-    /// Words in front of such a number, if any.
+    /// Words in front of a number with this qualifier, if any.
     pub const fn words(self) -> Option<&'static str> {
         match self {
             Qualifier::Approx => Some("about"),
@@ -74,7 +74,7 @@ impl Qualifier {
     }
 }
 
-/// [`Claim::paper`] of Doorbell's own statements, which no paper makes.
+/// The value of [`Claim::paper`] for Doorbell's own statements.
 pub const OURS: &str = "doorbell";
 
 /// A claim of a paper (`papers/claims.toml`), or one of Doorbell's own statements (`papers/ours.toml`).
@@ -118,14 +118,14 @@ pub struct Claim {
     pub confidence: Option<String>,
 }
 
-/// Largest relative error with which a number holds.
+/// A claim about a number holds up to this relative error.
 pub const TOLERANCE: f64 = 0.1;
 
 /// Relative deviation that [`Qualifier::Approx`] allows in either direction.
 const ABOUT: f64 = 0.05;
 
 impl Claim {
-    /// Range of numbers that agree fully with the claim, lowest and highest; `None` if it states no number.
+    /// Lowest and highest number that agree fully with the claim. `None` if the claim states no number.
     pub fn allows(&self) -> Option<(f64, f64)> {
         if let (Some(low), Some(high)) = (self.value_lo, self.value_hi) {
             return Some((low, high));
@@ -140,8 +140,8 @@ impl Claim {
         })
     }
 
-    /// Relative distance from `found` to the nearest number that the claim allows, 0 for an allowed number.
-    /// `None` if the claim states no number.
+    /// Relative distance from `found` to the nearest number that the claim allows. It is 0 if the claim
+    /// allows `found`. `None` if the claim states no number.
     pub fn error(&self, found: f64) -> Option<f64> {
         let (low, high) = self.allows()?;
         let nearest = found.clamp(low, high);
@@ -149,8 +149,8 @@ impl Claim {
         Some(if distance == 0.0 { 0.0 } else { distance / nearest.abs().max(f64::MIN_POSITIVE) })
     }
 
-    /// The larger relative distance between a found end and the stated end. `None` if the claim states none
-    /// of the found ends.
+    /// The larger of two relative distances: from the stated to the found lower end, and from the stated to
+    /// the found upper end. An end counts only if it is both found and stated. `None` if no end counts.
     pub fn error_of_ends(&self, low: Option<f64>, high: Option<f64>) -> Option<f64> {
         let distance = |found: f64, stated: f64| (found / stated - 1.0).abs();
         let ends = [(low, self.value_lo), (high, self.value_hi)].into_iter();
@@ -164,7 +164,7 @@ struct ClaimsFile {
     claim: Vec<Claim>,
 }
 
-/// Relations between claims (`papers/restatements.toml`). A claim that restates a calibrated one is
+/// Relations between claims (`papers/restatements.toml`). A claim that restates a calibrated claim is
 /// calibrated, too.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,9 +173,9 @@ pub(crate) struct Restatements {
     pub(crate) same: Vec<Vec<String>>,
     /// Claims that the profiles or the model's structure adopt as published.
     pub(crate) taken_over: BTreeSet<String>,
-    /// Claims that can be computed from other claims, with those claims.
+    /// By claim that can be computed from other claims: these other claims.
     pub(crate) computed: BTreeMap<String, Vec<String>>,
-    /// Claims that a paper contradicts, with the contradicting claims.
+    /// By claim that a paper contradicts: the contradicting claims.
     pub(crate) contested: BTreeMap<String, Vec<String>>,
 }
 
@@ -272,8 +272,8 @@ impl Papers {
 
 static PAPERS: LazyLock<Result<Papers, String>> = LazyLock::new(Papers::read);
 
-/// The contents of the files, which are compiled into the program. A test checks that they can be read.
-/// [`check`] reports an error to a user who has just changed one.
+/// The contents of the files, which are compiled into the program. A test checks that they can be read. If a
+/// user has just changed a file, [`check`] reports its errors.
 fn papers() -> &'static Papers {
     PAPERS.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -281,7 +281,7 @@ fn papers() -> &'static Papers {
 /// Checks that the compiled-in files can be read.
 ///
 /// # Errors
-/// If one is malformed: one sentence, with the line.
+/// If a file is malformed: one sentence, with the line.
 pub(crate) fn check() -> Result<(), String> {
     PAPERS.as_ref().map(|_| ()).map_err(String::clone)
 }
@@ -289,7 +289,7 @@ pub(crate) fn check() -> Result<(), String> {
 /// Parses a TOML file. `file` is its name for messages.
 ///
 /// # Errors
-/// If `text` is not TOML, or does not fit the type: one sentence, with the line.
+/// If `text` is not TOML, or `T` does not accept its contents: one sentence, with the line.
 pub(crate) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
@@ -336,14 +336,15 @@ pub(crate) fn explanation(id: &str) -> Option<&'static Explanation> {
     papers().explanations.iter().find(|e| e.claim == id)
 }
 
-/// First id of the group of claims that state one number; `id` itself if it is in no group.
+/// First id of the group that contains `id`. The claims of a group state one number. Returns `id` if it is in
+/// no group.
 pub(crate) fn first_of_group(id: &str) -> &str {
     let group = restatements().same.iter().find(|group| group.iter().any(|g| g == id));
     group.map_or(id, |group| &group[0])
 }
 
-/// Ids in `calibrated`, ids of claims that restate one of them, and ids of claims that can be computed from
-/// these alone.
+/// Ids in `calibrated`, ids of claims that restate a calibrated claim, and ids of claims that can be computed
+/// from all of these.
 pub(crate) fn settled_by(calibrated: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     let mut settled: BTreeSet<String> = calibrated.into_iter().collect();
     loop {

@@ -1,4 +1,4 @@
-//! Held-out numbers, which were set aside before calibration (`papers/holdout.toml`).
+//! Held-out numbers. They were set aside before calibration (`papers/holdout.toml`).
 
 use crate::data::claims::{self, Claim, Kind, Value};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ struct Holdout {
 #[serde(deny_unknown_fields)]
 struct Exempt {
     id: String,
-    /// For readers of the file.
+    /// Reason for the exemption, for readers of the file.
     #[serde(rename = "reason")]
     _reason: String,
 }
@@ -33,7 +33,7 @@ fn holdout() -> &'static Holdout {
 /// Checks that the compiled-in file can be read.
 ///
 /// # Errors
-/// If it is malformed: one sentence, with the line.
+/// If the file is malformed: one sentence, with the line.
 pub(crate) fn check() -> Result<(), String> {
     HOLDOUT.as_ref().map(|_| ()).map_err(String::clone)
 }
@@ -43,7 +43,7 @@ pub(super) fn hash(id: &str) -> u64 {
     id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Whether a claim is held out: no parameter may be set from it.
+/// Whether a claim is held out. No parameter may be set from a held-out claim.
 pub(crate) fn is_held_out(claim: &Claim) -> bool {
     let measured = claim.kind == Kind::Measured && matches!(claim.value, Value::Number(_));
     let id = claims::first_of_group(&claim.id);

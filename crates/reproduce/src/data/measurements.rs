@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// One of this many measurements that are not exempt may set parameters.
+/// Of this many measurements that are neither exempt nor `earlier`, one may set parameters.
 const PARTS: usize = 3;
-/// Most claims about systems that may become calibration data.
+/// At most this many claims about systems may become calibration data.
 const MOST_OF_SYSTEMS: usize = 4;
 
 /// Role of a measurement.
@@ -108,16 +108,16 @@ pub(crate) struct Measurement {
     pub(crate) mops: f64,
     pub(crate) what: What,
     pub(crate) note: Option<String>,
-    /// Parameters that were set from it before it was handed out with the rest.
+    /// Parameters that were set from this measurement before all measurements were handed out.
     pub(crate) known: Option<String>,
-    /// Reason why it neither sets parameters nor checks the model.
+    /// Reason why this measurement neither sets parameters nor checks the model.
     pub(crate) exempt: Option<String>,
-    /// Purpose for which it was handed out before the rest. Parameters may be set from it, and the hash does
-    /// not choose among such measurements.
+    /// Purpose for which this measurement was handed out before the rest. Parameters may be set from it. The
+    /// hash does not choose among such measurements.
     pub(crate) earlier: Option<String>,
 }
 
-/// Claims about systems, which were all predicted at first.
+/// Claims about systems. At first, all of them were predicted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Systems {
@@ -184,8 +184,8 @@ impl Measurements {
     }
 }
 
-/// Ids of the measurements that may set parameters, a third of all. Known measurements come first, then the
-/// ids with the least hash.
+/// Ids of the measurements that the hash allows to set parameters: a third of those that are neither exempt
+/// nor `earlier`. Known measurements come first, then the ids with the least hash.
 fn usable(all: &[Measurement]) -> BTreeSet<String> {
     let mut rest: Vec<&Measurement> =
         all.iter().filter(|m| m.exempt.is_none() && m.earlier.is_none()).collect();
@@ -204,7 +204,7 @@ fn measurements() -> &'static Measurements {
 /// Checks that the compiled-in files can be read.
 ///
 /// # Errors
-/// If one is malformed: one sentence, with the line.
+/// If a file is malformed: one sentence, with the line.
 pub(crate) fn check() -> Result<(), String> {
     MEASUREMENTS.as_ref().map(|_| ()).map_err(String::clone)
 }
@@ -229,7 +229,8 @@ pub(crate) fn about(name: &str) -> &'static str {
     set(name).about
 }
 
-/// Ids of claims about systems that were predicted before these measurements were handed out and still are.
+/// Ids of the claims about systems that were predicted before these measurements were handed out, and are
+/// still predicted.
 pub(crate) fn predicted_of_systems() -> impl Iterator<Item = &'static str> {
     let Systems { predicted, calibration } = &measurements().systems;
     predicted.difference(calibration).map(String::as_str)
@@ -269,7 +270,8 @@ pub struct MeasurementReport {
 }
 
 impl MeasurementReport {
-    /// The report of a measurement, with the rate that was found and the settings that its run had to choose.
+    /// The report of a measurement. `found` holds the simulated rate and the settings that its run had to
+    /// choose.
     pub(crate) fn of(m: &Measurement, role: Role, found: Option<(f64, String)>) -> MeasurementReport {
         let (simulated, chosen) = found.unzip();
         let not_run = if let What::NotRun(why) = &m.what { Some(format!("not run: {why}")) } else { None };
@@ -338,7 +340,7 @@ mod tests {
             of_set("cluster21-reads").any(|(m, _)| measurements.iter().any(|said| said.contains(&m.id)))
         };
         let profiles = Profile::names().map(|name| Profile::named(name).unwrap());
-        // A parameter that a profile takes from its base is counted there.
+        // If a profile inherits a parameter from its base, the base counts it.
         let own = profiles.flat_map(|p| p.parameters).filter(|p| p.base.is_none());
         let set =
             own.filter(|p| matches!(&p.basis, Basis::Calibrated { measurements, .. } if names(measurements)));

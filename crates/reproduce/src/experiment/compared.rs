@@ -8,8 +8,8 @@ pub(crate) fn percent_more(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
-/// The check whose number has the largest error. A claim about several clusters is only as true as its worst
-/// case.
+/// The check whose number has the largest error. A claim about several clusters must hold on the worst of
+/// them.
 pub(crate) fn worst(checks: Vec<Check>) -> Check {
     let error = |c: &Check| match c.found {
         Found::Number(n) => claims::find(c.claim).and_then(|claim| claim.error(n)),

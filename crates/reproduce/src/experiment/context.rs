@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 pub struct Experiment {
     /// Name in selectors, after the paper's name for it: `fig2`, `tab4`, `appA`.
     pub name: &'static str,
-    /// Paper that has the table or figure: `atc16`, `cluster21` or `conext13`; else the name of a set of
+    /// Paper with the table or figure: `atc16`, `cluster21` or `conext13`. Otherwise, the name of a set of
     /// measurements.
     pub paper: &'static str,
     /// Title in reports.
@@ -19,7 +19,7 @@ pub struct Experiment {
     pub claims: &'static [&'static str],
     /// Kind of runs that the experiment asks for.
     pub runs: Runs,
-    /// Computes the findings from the results of runs. Returns [`NotYet`] until the context has all of them.
+    /// Computes the findings from the results of runs. Returns [`NotYet`] until the context has all results.
     pub run: fn(&Ctx<'_>) -> Result<Findings, NotYet>,
 }
 
@@ -32,13 +32,13 @@ pub enum Runs {
     Verbs,
     /// Systems, such as sequencers and stores.
     Systems,
-    /// The system `touch`: a server that touches the data it sends, so that the host's caches matter and not
-    /// the NIC.
+    /// The system `touch`: a server that loads or stores the data it sends. Its rate depends on the host's
+    /// caches rather than on the NIC.
     Touch,
 }
 
 impl Experiment {
-    /// Whether the experiment checks no claim, but compares measurements that no paper prints with the model.
+    /// Whether the experiment checks no claim, but compares the model with measurements that no paper prints.
     pub fn is_of_measurements(&self) -> bool {
         self.claims.is_empty()
     }
@@ -52,11 +52,11 @@ pub struct Ctx<'a> {
     pub full: bool,
     /// Reports progress and allows the user to interrupt.
     pub control: Control<'a>,
-    /// Whether reruns observe bottlenecks. If not, bottlenecks stay empty.
+    /// Whether reruns observe bottlenecks. If false, bottlenecks stay empty.
     pub(crate) explains: bool,
-    /// Divisor of the time for which rates are measured. Tests shorten runs with it.
+    /// Divisor of the measured time of runs. Tests shorten runs with it.
     pub(crate) hurry: u64,
-    /// If set, each run ends when its result is known to this precision. If not, runs take the times that
+    /// If set, each run ends when its result is known to this precision. Otherwise, runs take the times that
     /// experiments state.
     pub(crate) precision: Option<Share>,
     /// Results of runs that are known so far.
@@ -81,7 +81,7 @@ impl<'a> Ctx<'a> {
         })
     }
 
-    /// Takes results of the papers' experiments from a store and keeps new results there.
+    /// Makes the context read results of the papers' experiments from a store, and write new results to it.
     #[must_use]
     pub fn stored_in(self, stored: Arc<Stored>) -> Ctx<'a> {
         Ctx { known: Known::stored_in(stored), ..self }
@@ -101,16 +101,16 @@ impl<'a> Ctx<'a> {
         Ctx { profiles, full, control, explains, hurry, precision, known: self.known.unstored() }
     }
 
-    /// A copy of the context on other profiles, for rates alone: curves are not dense and bottlenecks are not
-    /// observed. Runs on unchanged profiles are not repeated.
+    /// A copy of the context with other profiles, for rates alone: curves are not dense, and bottlenecks are
+    /// not observed. Known results on unchanged profiles are used again.
     pub(crate) fn of_rates(&self, profiles: Vec<Profile>) -> Ctx<'a> {
         let control = Control { watch: &(), ..self.control.clone() };
         let (hurry, precision, known) = (self.hurry, self.precision, self.known.clone());
         Ctx { profiles, full: false, control, explains: false, hurry, precision, known }
     }
 
-    /// Asks each experiment until it has all the runs that it needs, and returns the findings. An experiment
-    /// without result gives `None`: the user stopped it, or nothing completed in one of its runs.
+    /// Asks each experiment until all runs that it needs are known, and returns the findings. An experiment
+    /// without result gives `None`: the user stopped it, or no operation completed in one of its runs.
     ///
     /// # Errors
     /// If a run fails.
@@ -119,7 +119,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Calls `ask` with each number below `n` until it returns a result, as [`Ctx::find`] does for
-    /// experiments. `ask` may use this context or others that share its known results.
+    /// experiments. `ask` may use this context, or a context that shares its known results.
     pub(crate) fn find_all<T>(
         &self,
         n: usize,
@@ -142,7 +142,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// For tests: calls `asked` until it has all the runs that it needs, and returns its result.
+    /// For tests: calls `asked` until all runs that it needs are known, and returns its result.
     #[cfg(test)]
     pub(crate) fn until_known<T>(&self, asked: impl Fn(&Ctx<'_>) -> Result<T, NotYet>) -> T {
         loop {

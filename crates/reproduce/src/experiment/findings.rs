@@ -21,7 +21,7 @@ pub struct Findings {
 /// Finding for one claim.
 pub struct Check {
     pub(crate) claim: &'static str,
-    /// Name of the profile on which it was found.
+    /// Name of the profile with which the finding was made.
     pub(crate) profile: &'static str,
     pub(crate) found: Found,
     pub(crate) bottleneck: Option<ObservedLimit>,
@@ -36,11 +36,12 @@ pub struct Check {
 pub enum Found {
     /// A number in the claim's unit.
     Number(f64),
-    /// Least and most of several numbers, for a claim that states both ends. `None` marks an exempt end.
+    /// Smallest and largest of several numbers, for a claim that states both ends of a range. `None` marks an
+    /// exempt end.
     Range {
-        /// The least.
+        /// The smallest number.
         low: Option<f64>,
-        /// The most.
+        /// The largest number.
         high: Option<f64>,
     },
     /// Yes or no.
@@ -84,7 +85,7 @@ impl Check {
         Check::new(claim, profile, Found::Number(number.into()))
     }
 
-    /// A finding about a statement in words, with the observation.
+    /// A finding about a statement in words: whether it holds, and the observation.
     pub fn statement(claim: &'static str, profile: &'static str, holds: bool, seen: String) -> Check {
         Check::new(claim, profile, Found::Statement { holds, seen })
     }
@@ -102,7 +103,7 @@ impl Check {
         self
     }
 
-    /// Marks the finding as one that follows from formulas.
+    /// Marks the finding: it follows from formulas alone.
     pub fn formula(mut self) -> Check {
         self.formula = true;
         self

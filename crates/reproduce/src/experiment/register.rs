@@ -2,7 +2,7 @@
 
 use super::context::Experiment;
 
-/// The experiments that can be selected. Some of them go beyond the papers.
+/// The experiments that a selector can select. Some of them go beyond the papers.
 pub struct Register {
     /// All experiments, in the order of reports.
     pub experiments: Vec<&'static Experiment>,

@@ -24,7 +24,8 @@ pub(crate) fn setting(outcome: &Outcome) -> String {
     }
 }
 
-/// `outcome`, if at least one operation completed. Without one, no ratio can be computed.
+/// Returns `outcome` if at least one operation completed. Otherwise no ratio can be computed, and the error
+/// says why nothing completed.
 pub(super) fn something(what: &str, outcome: Arc<Outcome>) -> Result<Arc<Outcome>, NotYet> {
     match &outcome.waits {
         Some(waits) => Err(NotYet::Nothing(nothing_completed(what, waits))),

@@ -31,9 +31,10 @@ impl Ctx<'_> {
         self.outcomes_of_systems(what, all.iter().map(|w| self.run_of_system(profile, w)).collect())
     }
 
-    /// Like [`Ctx::systems`], but each system runs for the times that it states, even if other runs end at a
-    /// precision. Experiments use it for systems whose operations are whole jobs, each longer than such a
-    /// run. They also use it for systems with a cycle that is too slow for such a run to see.
+    /// Like [`Ctx::systems`], but each system runs for the times that it states, even if the context has a
+    /// precision. Experiments use it for systems whose operations are whole jobs, if a job takes longer than
+    /// a run that ends at a precision. They also use it for systems with a cycle that such a run is too short
+    /// to see.
     ///
     /// # Errors
     /// If a result is not known yet, or a run fails.
@@ -61,7 +62,7 @@ impl Ctx<'_> {
         self.explained(&self.run_of_system(self.profile(profile), w), what)
     }
 
-    /// Like [`Ctx::explain_system`], for the times that the system states, as in [`Ctx::timed`].
+    /// Like [`Ctx::explain_system`], but the system runs for the times that it states, as in [`Ctx::timed`].
     ///
     /// # Errors
     /// If a result is not known yet, or a run fails.

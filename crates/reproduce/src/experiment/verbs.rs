@@ -10,8 +10,8 @@ use doorbell_verbs::Span;
 use doorbell_workload::{Profiles, Resolved, Workload};
 use std::sync::Arc;
 
-/// `workload` with 100 us of warm-up and `us` microseconds of measurement. Rates are steady early, and runs
-/// are many.
+/// `workload` with 100 us of warm-up and `us` microseconds of measurement. Short runs suffice because rates
+/// are steady early. They are needed because there are many runs.
 pub(crate) fn briefly(us: u64, workload: Workload) -> Workload {
     let span = |us| Some(Duration::new(Span::from_us(us)));
     Workload { warmup: span(100), duration: span(us), ..workload }
@@ -20,12 +20,12 @@ pub(crate) fn briefly(us: u64, workload: Workload) -> Workload {
 /// Default warm-up and measured time of workloads, for experiments that state neither.
 const USUAL: (Span, Span) = (Span::from_us(200), Span::from_ms(1));
 
-/// Virtual time after which a run ends if it has not settled, for contexts with a precision.
+/// In a context with a precision, a run ends after this virtual time even if it has not settled.
 const PATIENCE: Duration = Duration::new(Span::from_ms(5));
 
 impl Ctx<'_> {
-    /// Timing of a run: until its result is known to the context's precision, if there is one. Otherwise the
-    /// times that the experiment states, or the usual ones.
+    /// Timing of a run. If the context has a precision, the run ends when its result is known to it.
+    /// Otherwise the run takes the times that the experiment states, or else `usual`.
     pub(super) fn timing(&self, said: Timing, usual: (Span, Span)) -> Timing {
         if let Some(precision) = self.precision {
             return Timing { warmup: None, duration: None, precision, max_time: PATIENCE, ..said };
@@ -49,9 +49,9 @@ impl Ctx<'_> {
         self.measure_on(self.profile(profile), what, workloads)
     }
 
-    /// Like [`Ctx::measure`], for workloads whose warm-up brings them to the state that is to be measured.
-    /// Measurement starts after the stated warm-up, even if runs end at a precision. A run cannot detect a
-    /// change that is slower than itself, and would otherwise measure the warm-up, too.
+    /// Like [`Ctx::measure`], for workloads that must first reach a certain state. Measurement starts after
+    /// the stated warm-up, even if the context has a precision. A run that ends at a precision cannot detect
+    /// a slow change, so it would otherwise measure the warm-up, too.
     ///
     /// # Errors
     /// If a result is not known yet, or a run fails.
@@ -106,7 +106,7 @@ impl Ctx<'_> {
         self.run(profile, what, workload, |timing| self.timing(timing, USUAL))
     }
 
-    /// Like [`Ctx::run_of`], but measured after the stated warm-up.
+    /// Like [`Ctx::run_of`], but measurement starts after the stated warm-up.
     fn run_warmed(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
         self.run(profile, what, workload, |said| {
             let warmup = said.warmup;

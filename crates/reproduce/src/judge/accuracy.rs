@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Group of numbers of systems that were predicted before other measurements were handed out, and still are.
+/// Name of a group: numbers of systems that were predicted before other measurements were handed out, and are
+/// still predicted.
 const SYSTEMS: &str = "systems of 4ca4298";
 
 /// Agreement of a group of numbers. Claims that state one number several times count once, with the first
@@ -58,7 +59,7 @@ fn group<'a>(name: &str, claims: impl Iterator<Item = &'a &'a ClaimReport>) -> A
     of_errors(name, claims.filter_map(|c| c.error))
 }
 
-/// The agreement of a group with these relative errors, none below 0.
+/// The agreement of a group whose numbers have these relative errors. No error is negative.
 pub(crate) fn of_errors(group: &str, errors: impl Iterator<Item = f64>) -> Accuracy {
     let errors: Vec<f64> = errors.collect();
     Accuracy {

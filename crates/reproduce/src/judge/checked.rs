@@ -61,7 +61,7 @@ pub(crate) fn of(selection: &Selection, reported: &[ClaimReport]) -> Vec<Checked
     all
 }
 
-/// The reason why no experiment checks a claim; `None` if one does.
+/// The reason why no experiment checks a claim. `None` if an experiment checks it.
 fn reason(claim: &str) -> Option<&'static str> {
     claims::not_checked().iter().find(|(id, _)| id == claim).map(|(_, reason)| reason.as_str())
 }
@@ -83,8 +83,7 @@ mod tests {
     use super::*;
     use crate::papers::REGISTER;
 
-    /// Counts the claims of the three papers, the claims that must be checked, and the claims that no
-    /// experiment checks.
+    /// Counts the three papers' claims and their checked claims. Each unchecked claim must have a reason.
     #[test]
     fn at_least_350_of_400_are_checked_and_the_rest_has_reasons() {
         let all = of(&Selection::new(&REGISTER, &[]).unwrap(), &[]);

@@ -1,5 +1,5 @@
-//! Intervals that the model gives for the papers' numbers, with profile parameters drawn from their possible
-//! values. The report says whether the papers' numbers lie within them.
+//! Intervals that the model gives for the papers' numbers if profile parameters are drawn from their possible
+//! values. The report says whether the papers' numbers lie within these intervals.
 
 use crate::data::claims::{self, Claim, Value};
 use crate::experiment::{Ctx, Experiment, Runs};
@@ -82,7 +82,7 @@ pub fn intervals(
     Ok(all)
 }
 
-/// Interval of the drawn numbers of a claim, widened by the model's error. A ratio (`x`) or a percentage
+/// Interval of the drawn numbers of a claim. The model's error widens it. A ratio (`x`) or a percentage
 /// compares two numbers that each carry this error.
 fn of(claim: &Claim, numbers: &[f64], model: f64) -> [f64; 2] {
     let of_two = model * std::f64::consts::SQRT_2;

@@ -1,4 +1,4 @@
-//! Agreement of the model with measurements that no paper prints.
+//! How far the model agrees with measurements that no paper prints.
 
 use super::accuracy::{self, Accuracy};
 use crate::data::measurements::{self, MeasurementReport, Role};

@@ -96,7 +96,8 @@ pub struct MissingExperiment {
 }
 
 impl MissingExperiment {
-    /// The entry of an experiment without findings. It is asked once more for the reason.
+    /// The entry of an experiment without findings. This function runs the experiment's function again to get
+    /// the reason.
     fn of(experiment: &Experiment, selection: &Selection, ctx: &Ctx<'_>) -> MissingExperiment {
         let why = match (experiment.run)(ctx) {
             Err(NotYet::Nothing(why)) => Some(why),
@@ -111,7 +112,7 @@ impl MissingExperiment {
     }
 }
 
-/// Runs the selected experiments and compares their findings with the claims. If the user stops it, the
+/// Runs the selected experiments and compares their findings with the claims. If the user stops the runs, the
 /// report holds the experiments that finished.
 pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
     let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
@@ -160,9 +161,9 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
     Ok(report)
 }
 
-/// Runs one experiment, which need not be in the register, and compares its findings with `claims`. Returns
-/// nothing if the user stopped it. The run uses no store: names of stored results cover Doorbell's own
-/// sources only, but the experiment may run programs of another crate.
+/// Runs one experiment and compares its findings with `claims`. The experiment need not be in the register.
+/// The list is empty if the user stopped the experiment. The run uses no store, because the experiment may
+/// run programs of another crate: the name of a stored result depends on Doorbell's own sources only.
 ///
 /// # Errors
 /// If a run fails.
@@ -207,10 +208,10 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
     match claim.kind {
         _ if claim.paper == claims::OURS => Basis::Ours,
         Kind::HardwareParameter => Basis::Given,
-        // A claim that is computed from measured claims is as good as these, whatever its formula.
+        // A claim that is computed from measured claims has their basis, although it follows from a formula.
         Kind::Analytic if !claims::restatements().computed.contains_key(&claim.id) => Basis::Analytic,
         _ if claims::restatements().taken_over.contains(&claim.id) => Basis::Given,
-        // Without a simulation, an ordering or a shape follows from formulas, too.
+        // If an ordering or a shape needs no simulation, it follows from formulas, too.
         _ if formula => Basis::Analytic,
         _ if settled.contains(&claim.id) => Basis::Calibrated,
         _ => Basis::Predicted,
@@ -220,7 +221,7 @@ fn basis(claim: &Claim, formula: bool, settled: &BTreeSet<String>) -> Basis {
 /// Text for a number that is not finite, such as a ratio to zero.
 const NO_NUMBER: &str = "no number, because the divisor is zero";
 
-/// Ends of a range in the form that the papers' ranges have. An exempt end is left out.
+/// Text of a range, such as `1.00..2.00`. An exempt end is left out.
 fn ends(low: Option<f64>, high: Option<f64>) -> String {
     let end = |end: Option<f64>| end.map_or_else(String::new, |end| format!("{end:.2}"));
     format!("{}..{}", end(low), end(high))

@@ -23,12 +23,12 @@ pub enum BadSelector {
         /// Suggestion of selectors that the user may mean; empty if there is none.
         meant: String,
     },
-    /// A file that the program was built with is malformed, or lacks a claim that an experiment checks.
+    /// A compiled-in file is malformed, or an experiment checks a claim that no file has.
     #[error("{0}")]
     Malformed(String),
 }
 
-/// A suggestion for a selector without a paper: the experiments of that name, if any.
+/// A suggestion for a selector without a paper: the experiments with this name, if any.
 fn meant(register: &Register, selector: &str) -> String {
     let named = register.experiments.iter().filter(|e| e.name.eq_ignore_ascii_case(selector));
     let names: Vec<String> = named.map(|e| format!("{}/{}", e.paper, e.name)).collect();
@@ -62,8 +62,8 @@ pub struct Selection {
 
 impl Selection {
     /// Selects everything that any of `selectors` names, or all claims if there are none. Experiments beyond
-    /// the papers are included only if a selector names nothing else. Sets of measurements that are not
-    /// claims are included only by name.
+    /// the papers are included only if one selector names them and nothing else. Sets of measurements that
+    /// are not claims are included only by name.
     ///
     /// # Errors
     /// If a selector selects nothing, or a file of `papers/` is malformed.
@@ -156,14 +156,14 @@ fn in_experiment(register: &Register, paper: &str, name: &str, claim: &Claim) ->
     named(register, paper, name).is_some_and(|e| e.claims.contains(&claim.id.as_str()))
 }
 
-/// Whether `name` is an experiment, but another experiment checks the claim. Selecting a table does not run
-/// every figure that repeats one of its numbers.
+/// Whether `name` is an experiment, but another experiment checks the claim. Thus, selecting a table does not
+/// run every figure that repeats a number of the table.
 fn shown_by_another(register: &Register, paper: &str, name: &str, claim: &Claim) -> bool {
     named(register, paper, name).is_some() && register.checking(&claim.id).is_some()
 }
 
-/// Whether `place`, in the form that claims use (`S5.4; Table 4`, `Fig 13b`), is the table, figure or
-/// appendix `name` (`tab4`, `fig13`, `fig13b`, `appA`).
+/// Whether `place` is the table, figure or appendix `name`. A place has the form that claims use (`S5.4;
+/// Table 4`, `Fig 13b`). A name has the form of selectors (`tab4`, `fig13`, `fig13b`, `appA`).
 fn in_place(name: &str, place: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let kinds = ["fig", "tab", "app"];

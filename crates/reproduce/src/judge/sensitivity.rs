@@ -25,8 +25,8 @@ const MORE: f64 = 1.1;
 /// Least relative change that is reported.
 const LEAST: f64 = 0.001;
 
-/// Experiments of ATC'16 that are left out. They find no numbers, or windows and bits, which do not change in
-/// shares of 10%.
+/// Experiments of ATC'16 that are left out. They find no numbers, or they find windows and address bits, and
+/// these do not change by a few percent.
 const LEFT_OUT: [&str; 5] = ["fig13", "locks", "clients", "designs", "speculation"];
 
 fn is_left_out(experiment: &Experiment) -> bool {

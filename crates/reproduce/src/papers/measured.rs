@@ -6,8 +6,8 @@ use crate::data::measurements::{Measurement, What};
 use crate::experiment::Ctx;
 use doorbell_lab::NotYet;
 
-/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
-/// is not run.
+/// Simulated rate in millions per second, and the settings that the measurement does not state. `None` if no
+/// experiment runs the measurement.
 pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     match &m.what {
         What::OneQp(_) => reads::found(ctx, m),
@@ -21,8 +21,8 @@ mod tests {
     use crate::data::measurements;
     use doorbell_lab::Control;
 
-    /// An experiment panics if it asks for an impossible workload. The test shows that every measurement can
-    /// be asked for.
+    /// An experiment panics if it asks for an impossible workload. This test asks for the runs of every
+    /// measurement.
     #[test]
     fn each_measurement_can_be_asked_for() {
         let ctx = Ctx::new(false, Control::quiet()).unwrap();

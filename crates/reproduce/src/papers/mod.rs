@@ -27,7 +27,7 @@ mod tests {
     use crate::experiment::{Ctx, Runs};
     use doorbell_lab::{Control, Run, Work};
 
-    /// Compares the runs that each experiment asks for, before any result is known, with its [`Runs`].
+    /// Compares the runs that each experiment first asks for with its [`Runs`].
     #[test]
     fn experiments_run_what_they_say() {
         for experiment in REGISTER.experiments.iter().filter(|experiment| !experiment.is_of_measurements()) {

@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Bytes of the region in which operations start at any byte, at both ends.
+/// Bytes of the region at each end. Operations start at any byte of it.
 const REGION: u64 = 2 << 20;
 
 /// All-to-all traffic as rc-swarm generates it. At both ends, operations start at any byte of 2 MB. Each QP
@@ -50,8 +50,8 @@ fn all_to_all(cluster: &str, of: AllToAll) -> Workload {
     }
 }
 
-/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
-/// is not run.
+/// Simulated rate in millions per second, and the settings that the measurement does not state. `None` if
+/// this experiment does not run the measurement.
 pub(super) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     let what = format!("rc-swarm: {}", m.id);
     let of_verbs = |workload: Workload, machines: f64| {

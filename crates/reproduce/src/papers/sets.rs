@@ -4,8 +4,8 @@ use crate::data::measurements::{self, Measurement, MeasurementReport};
 use crate::experiment::{Ctx, Findings};
 use doorbell_lab::NotYet;
 
-/// Simulated rate in millions per second, with the settings that the measurement does not state; `None` if it
-/// is not run.
+/// Simulated rate in millions per second, and the settings that the measurement does not state. `None` if the
+/// experiment does not run the measurement.
 type FoundBeside = Result<Option<(f64, String)>, NotYet>;
 
 /// Findings for all measurements of a set. `found` simulates one measurement.

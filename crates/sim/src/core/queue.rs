@@ -1,7 +1,8 @@
 //! The event queue, ordered by time.
 //!
-//! At one picosecond, the actions of threads come last. Other events are ordered by kind, machine, and port,
-//! unit or QP. The order in which events were added matters only for events that agree in all of these.
+//! Among the events of one picosecond, the actions of threads come last. The other events are ordered by
+//! kind, then by device, then by port, unit or QP. The order in which events were added matters only for
+//! events that agree in all of these.
 
 use crate::core::index::{CqId, DeviceId, FlightId, LockId, QpId, ReadId, RecvQueueId, ThreadId, UnitId};
 use crate::core::ps::Ps;
@@ -17,7 +18,8 @@ const TURN: u64 = 1 << 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventKey {
     pub(crate) time: Ps,
-    /// The thing that the event concerns. For a thread: its number with [`THREAD`] and, for a turn, [`TURN`].
+    /// Kind of the event, and the thing that the event concerns. For a thread's action: the thread's number
+    /// with [`THREAD`] and, for a turn, [`TURN`].
     pub(crate) order: u64,
 }
 
@@ -29,8 +31,8 @@ impl EventKey {
         EventKey { time, order: THREAD | (thread.0 as u64) << ENTITY | TURN }
     }
 
-    /// Whether the event only wakes waiting threads and changes nothing else. Whether such an event happens
-    /// at all depends on the threads that wait.
+    /// Whether the event only wakes waiting threads and changes nothing else. Whether such events exist
+    /// depends on the threads that wait.
     pub(crate) const fn is_wake_up(self) -> bool {
         self.order < (kind::COMPLETION as u64 + 1) << KIND
     }
@@ -119,7 +121,7 @@ pub(crate) enum TcpStep {
     Interrupt,
     /// The driver's poll takes its next step.
     DriverPoll,
-    /// A socket's ACK has waited long enough for data to go with.
+    /// A socket's delayed ACK is due, because no data came that it could go with.
     DelayedAck,
 }
 
@@ -171,16 +173,17 @@ mod kind {
     pub(super) const MMIO_OUT: u8 = 32;
 }
 
-/// First bits of the parts of an order: kind, device, and port, unit, QP or thread. Lower bits are zero.
+/// Lowest bits of the parts of an order: kind, device, and entity (port, unit, QP or thread). Apart from
+/// [`TURN`], the bits below are zero.
 const KIND: u32 = 58;
 const DEVICE: u32 = 42;
 const ENTITY: u32 = 10;
 
 const _: () = assert!(TURN < 1 << ENTITY && THREAD == (kind::MMIO_OUT as u64) << KIND);
 
-/// An event in two words: its order, which holds its kind and the thing it concerns, and the rest that the
-/// handler needs. The queue moves events about. An enum with variants of several sizes is moved in pieces,
-/// and a processor is slow to read those back as a whole.
+/// An event in two words. `order` holds the kind and the thing that the event concerns. `rest` holds the
+/// other data for the handler. The queue moves events around. An enum with variants of several sizes is moved
+/// in pieces, and processors are slow to read such pieces back as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     order: u64,
@@ -268,12 +271,12 @@ impl Packed {
     }
 }
 
-/// Length of a bucket in picoseconds, as a power of two. With 1400 working threads, a bucket holds events of
-/// about two.
+/// Binary logarithm of a bucket's length in picoseconds. With 1400 working threads, a bucket holds the events
+/// of about two threads.
 const BUCKET_BITS: u32 = 6;
 /// Number of buckets. The wheel covers about 4 us.
 const BUCKETS: usize = 65536;
-/// Buckets from the present on that may hold events. They are 64 fewer than the wheel has, so that buckets
+/// Number of buckets, from the present one on, that may hold events. The wheel has 64 more, so that buckets
 /// whose bits share a word belong to one round of the wheel.
 const REACH: u64 = BUCKETS as u64 - 64;
 const NONE: u32 = u32::MAX;
@@ -307,8 +310,8 @@ impl Node {
     }
 }
 
-/// An event beyond the wheel's reach. The greatest in the heap is the earliest; among equal keys it is the
-/// event that was added first.
+/// An event beyond the wheel's reach. The order of such events is reversed, so the greatest in the heap is
+/// the earliest. Among equal keys, the greatest is the event that was added first.
 struct FarEvent {
     key: EventKey,
     sequence: u64,
@@ -339,16 +342,16 @@ impl Ord for FarEvent {
 const WORDS: usize = BUCKETS / 64;
 
 /// Pending events, earliest first. A wheel of short buckets holds the near future, where nearly all events
-/// are, and a heap holds the rest. No event may be added before the last event taken.
+/// are, and a heap holds the rest. No event may be added at a time before the last popped event.
 ///
 /// Most buckets hold at most one event, which lies in the bucket itself.
 pub(crate) struct EventQueue {
     /// Key of the earliest event.
     earliest: EventKey,
-    /// Bucket number (not index) of the last event taken.
+    /// Bucket number (not index) of the last popped event.
     present: u64,
-    /// Bucket number from which the wheel reaches the earliest event in the heap; `u64::MAX` if the heap is
-    /// empty.
+    /// The value of `present` from which on the wheel reaches the earliest event in the heap; `u64::MAX` if
+    /// the heap is empty.
     far_due: u64,
     /// Events in the wheel.
     near: u32,
@@ -360,8 +363,8 @@ pub(crate) struct EventQueue {
     occupied: [u64; WORDS],
     /// Events after the first of their bucket, linked in order.
     shared: Vec<Node>,
-    /// Last shared event of each bucket that has one. Many threads that begin alike mostly add their events
-    /// at the end.
+    /// Last shared event of each bucket that has shared events. It makes appending fast: many threads that
+    /// begin alike mostly append.
     last: Box<[u32]>,
     far: BinaryHeap<FarEvent>,
     /// Number of events ever added to the heap.
@@ -380,7 +383,7 @@ const fn index(bucket: u64) -> usize {
     bucket as usize % BUCKETS
 }
 
-/// The first present from which the wheel reaches the bucket of an event.
+/// The first value of `present` at which the wheel reaches the bucket of an event.
 #[inline]
 const fn far_due(key: EventKey) -> u64 {
     bucket_of(key.time).saturating_sub(REACH - 1)
@@ -426,7 +429,7 @@ impl EventQueue {
         self.add(EventKey::thread(time, thread), 0);
     }
 
-    /// Adds an event. The rare cases are calls at the very end, so that the common case need not save
+    /// Adds an event. The rare cases are calls in tail position, so that the common case need not save
     /// registers.
     fn add(&mut self, key: EventKey, rest: u32) {
         let bucket = bucket_of(key.time);
@@ -527,7 +530,7 @@ impl EventQueue {
             let bucket = self.first_bucket();
             self.buckets[index(bucket)].key(bucket)
         } else {
-            // Only the far future is left. It stays in the heap, because a nearer event may still be added.
+            // Only events in the heap are left. They stay there, because an earlier event may still be added.
             self.far.peek().map_or(EventKey::NEVER, |far| far.key)
         };
     }
@@ -557,7 +560,7 @@ impl EventQueue {
     }
 
     /// Calls `look` for the events in the buckets after number `shown`, up to `ahead` buckets from the
-    /// present. Returns the last bucket's number, to pass as `shown` next time.
+    /// present. Returns the number of the last of these buckets, to pass as `shown` next time.
     #[inline]
     pub(crate) fn show(&self, shown: u64, ahead: u64, mut look: impl FnMut(Packed)) -> u64 {
         let last = self.present + ahead;
@@ -601,7 +604,7 @@ impl EventQueue {
         Some(Packed { order, rest })
     }
 
-    /// Called when the present has moved on.
+    /// Brings due events from the heap to the wheel. Call this when `present` has advanced.
     #[inline]
     fn reach_out(&mut self) {
         if self.present >= self.far_due {

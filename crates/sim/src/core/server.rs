@@ -10,7 +10,8 @@ pub(crate) struct MeterWindow {
 }
 
 impl MeterWindow {
-    /// The part of `start..end` that lies in the window: mostly all of it. `end` may not be before `start`.
+    /// The length of the part of `start..end` that lies in the window: mostly all of it. `end` must not be
+    /// before `start`.
     #[inline]
     pub(crate) fn overlap(self, start: Ps, end: Ps) -> Ps {
         if self.from <= start && end <= self.to { end - start } else { self.part(start, end) }

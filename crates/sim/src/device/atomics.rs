@@ -16,8 +16,8 @@ impl SimDevice {
         LockId(self.profile.device.atomics.slot(addr))
     }
 
-    /// Acquires the lock of an atomic, or queues for it. Returns whether `unit`, which received the atomic,
-    /// waits with it.
+    /// Acquires the lock of an atomic, or queues the atomic for its lock. Returns whether `unit`, which
+    /// received the atomic, also waits for the lock.
     pub(super) fn lock(
         &mut self,
         host: &Host,
@@ -40,7 +40,7 @@ impl SimDevice {
         blocks
     }
 
-    /// Handles an atomic that has its lock: it reads the word.
+    /// Handles an atomic that has acquired its lock: starts the DMA read of its word.
     fn locked(&mut self, host: &Host, env: &mut Env, flight: FlightId, number: LockId) {
         self.locks.get(number).held_since = Some(env.now);
         let addr = env.flights[flight].atomic.expect(IS_ATOMIC).addr;

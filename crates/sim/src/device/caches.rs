@@ -51,21 +51,19 @@ impl WqeCache {
         }
     }
 
-    /// Enters a WQE and returns its number, by which it is looked up.
+    /// Enters a WQE that is still to be sent. Returns its number for [`WqeCache::look_up`].
     #[inline]
     pub(super) fn enter(&mut self) -> u64 {
         self.to_send.enter()
     }
 
-    /// Enters the WQE of a request that is answered with data. Returns the number by which it is looked up
-    /// then.
+    /// Enters the WQE of a sent READ or atomic. Returns its number for [`WqeCache::look_up_asked`].
     #[inline]
     pub(super) fn ask(&mut self) -> u64 {
         self.asked.enter()
     }
 
-    /// Whether the WQE to be sent with this number is still cached. `counted` says whether the look-up
-    /// counts.
+    /// Whether the unsent WQE with this number is still cached. `counted` says whether the look-up counts.
     #[inline]
     pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
         let there = self.to_send.holds(number);
@@ -93,7 +91,7 @@ pub(crate) struct Caches {
     pub(crate) requester: DrawnCache,
     pub(crate) responder: DrawnCache,
     pub(crate) translations: DrawnCache,
-    /// Until when each of the NIC's context readers is busy.
+    /// The time until which each of the NIC's context readers is busy.
     readers: Vec<Ps>,
 }
 

@@ -12,8 +12,8 @@ use crate::host::{CoreSet, Host, Lines};
 use doorbell_nic::wqe;
 
 impl SimDevice {
-    /// Ends a send work request. Work requests of a QP complete in order. So it waits for earlier packets
-    /// that complete their work requests when they leave.
+    /// Ends a send work request. Work requests of a QP complete in order. Some packets complete their work
+    /// request when they leave. The completion waits until all earlier such packets have left.
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) {
         if ended.brought_data() {
             let state = *self.qps[qp].wqe(ended.wqe);
@@ -29,7 +29,7 @@ impl SimDevice {
     }
 
     /// Reads the WQE of a response with data again, because the WQE says where the data belongs. The work
-    /// request completes after that.
+    /// request completes after this read.
     fn read_wqe_again(&mut self, env: &mut Env, qp: QpId, bytes: u32, ended: EndedSend) {
         let slot = &mut self.qps[qp];
         slot.leaving += 1;
@@ -51,7 +51,7 @@ impl SimDevice {
         }
     }
 
-    /// The next work request whose packets to wait for have all left.
+    /// Takes the next work request from `behind`, if all packets for which it waits have left.
     #[inline]
     fn next_behind(&mut self, qp: QpId) -> Option<EndedSend> {
         let QpSlot { behind, left, .. } = &mut self.qps[qp];
@@ -94,7 +94,8 @@ impl SimDevice {
         slot.take_watchers()
     }
 
-    /// Whether a CQ shows a completion, or never will because it does not exist.
+    /// Whether a CQ shows a completion. Also true for a CQ that does not exist, because no completion will
+    /// come.
     pub(crate) fn has_completion(&self, now: Ps, cq: CqId) -> bool {
         self.cqs[cq].as_ref().is_none_or(|slot| slot.is_ready(now))
     }
@@ -108,7 +109,7 @@ impl SimDevice {
         slot.ring.whole(slot.polled).lines()
     }
 
-    /// Lets the thread on a core sleep until the CQ, which shows nothing now, has an entry.
+    /// Lets the thread on a core sleep until the CQ shows a completion. The CQ shows none now.
     pub(crate) fn watch_cq(&mut self, host: &mut Host, queue: &mut EventQueue, cq: CqId, core: CoreId) {
         let Some(slot) = &mut self.cqs[cq] else { return };
         if let Some(visible) = slot.watch(host, core) {

@@ -37,7 +37,7 @@ impl SimDevice {
         Ps(self.costs.translation_stall)
     }
 
-    /// Fetches something evicted from a cache. Only the traffic is simulated.
+    /// Fetches an evicted context or translation. Only the traffic is simulated.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

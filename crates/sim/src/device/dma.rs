@@ -18,7 +18,7 @@ impl SimDevice {
         self.begin_read(env, number);
     }
 
-    /// Requests a read, or queues it for a tag.
+    /// Requests a read, or queues the read until a tag is free.
     fn begin_read(&mut self, env: &mut Env, number: ReadId) {
         if self.dma.outstanding >= self.profile.device.pcie.max_outstanding_reads {
             self.dma.waiting.push_back(number);
@@ -47,7 +47,7 @@ impl SimDevice {
         }
     }
 
-    /// Handles a read request at memory: the data is taken now.
+    /// Handles a read request that has reached memory. The data are copied at this time.
     pub(crate) fn read_at_host(&mut self, host: &mut Host, env: &mut Env, read: ReadId) {
         let DmaRead { bytes, late, purpose } = self.dma.reads[read];
         host.settle(env.now, &mut env.payloads);
@@ -84,7 +84,7 @@ impl SimDevice {
         }
     }
 
-    /// Reads WQEs from the ring. Returns when the NIC has them.
+    /// Reads WQEs or a descriptor from a ring. Returns when memory and caches have delivered the lines.
     #[cold]
     fn load_ring(&mut self, host: &mut Host, now: Ps, purpose: ReadPurpose) -> Ps {
         match purpose {
@@ -201,7 +201,7 @@ impl SimDevice {
         }
     }
 
-    /// Extra time to reach `len` bytes at `addr` if they belong to another socket.
+    /// Extra time to reach `len` bytes at `addr` if they belong to another CPU socket.
     #[inline]
     pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> Ps {
         if !host.has_sockets() {
@@ -211,7 +211,7 @@ impl SimDevice {
         host.dma_hop(self.attached.socket, place, len)
     }
 
-    /// Extra time to reach the WQEs of a read if they belong to another socket.
+    /// Extra time to reach the WQEs of a read if they belong to another CPU socket.
     fn ring_hop(&self, host: &Host, purpose: ReadPurpose) -> Ps {
         let ring = match purpose {
             ReadPurpose::SendWqes { qp, .. } | ReadPurpose::WqeAgain { qp, .. } => &self.qps[qp].ring,

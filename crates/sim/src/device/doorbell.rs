@@ -10,7 +10,7 @@ use crate::host::{AccessKind, Core, Host, Mmio};
 use doorbell_nic::accounting::doorbell_fetches;
 use doorbell_nic::wqe;
 
-/// Why an announced WQE is there.
+/// Message of a panic if an announced WQE does not exist.
 const POSTED: &str = "a doorbell announces only posted WQEs";
 
 impl SimDevice {
@@ -48,7 +48,7 @@ impl SimDevice {
         }
     }
 
-    /// Reads send WQEs from the ring. Returns when the NIC has them.
+    /// Reads send WQEs from the ring. Returns when memory and caches have delivered the lines.
     pub(super) fn load_send_ring(&self, host: &mut Host, now: Ps, qp: QpId, first: WqeId, count: u16) -> Ps {
         let QpSlot { ring, wqes, .. } = &self.qps[qp];
         let mut entry = first.0;
@@ -61,7 +61,7 @@ impl SimDevice {
         done
     }
 
-    /// Reads RECVs from the ring. Returns when the NIC has them.
+    /// Reads RECVs from the ring. Returns when memory and caches have delivered the lines.
     pub(super) fn load_recv_ring(&mut self, host: &mut Host, now: Ps, queue: RecvQueueId, count: u16) -> Ps {
         let agent = self.agent();
         let slot = &mut self.recv_queues[queue];

@@ -70,8 +70,8 @@ pub(crate) struct Ethernet {
     pub(super) buffer: u64,
     pub(super) out_ring: Ring,
     pub(super) in_ring: Ring,
-    /// The NIC's and the driver's next entry of each ring. The NIC reads `out` and writes `in`; the driver
-    /// does the opposite.
+    /// The NIC's and the driver's next entry of each ring. The NIC reads `out` and writes `in`. The driver
+    /// writes `out` and reads `in`.
     pub(super) nic_out: u32,
     pub(super) nic_in: u32,
     pub(super) driver_out: u32,
@@ -136,7 +136,7 @@ impl Ethernet {
         (self.in_ring, entry)
     }
 
-    /// Takes a buffer for the next frame. The driver always provides enough.
+    /// Takes a buffer for the next frame. The driver always provides enough buffers.
     pub(super) fn take_buffer(&mut self, host: &mut Host) -> u64 {
         if self.buffers.is_empty() {
             let bytes = MORE_BUFFERS * self.buffer;

@@ -1,8 +1,8 @@
 //! A NIC as a plain Ethernet NIC: it cuts TCP segments into frames, and writes received frames to memory.
 //!
-//! To send, the NIC takes a doorbell, reads a segment's descriptor, and then reads the data of one frame
-//! after another. It reads further frames while its buffer has room for them, before earlier frames have
-//! left. To receive, it writes a frame to a buffer of the driver, and then a descriptor.
+//! To send, the NIC gets a doorbell, reads a segment's descriptor, and then reads the data of one frame after
+//! another. While its buffer has room, it reads further frames before earlier frames have left. To receive,
+//! it writes a frame to a buffer of the driver, and then a descriptor.
 
 use super::ethernet::{Ethernet, FRAME_AT, PostedSegment, ReceivedFrame, SocketBuffer};
 use super::nic::SimDevice;
@@ -27,7 +27,7 @@ const fn of_frame(device: DeviceId, step: TcpStep, frame: FlightId) -> SimEvent 
     SimEvent::Tcp { device, step, number: frame.0 }
 }
 
-/// Why a device with events of frames has Ethernet state.
+/// Message of a panic if a device with events of frames has no Ethernet state.
 const IS_UP: &str = "a device that sends or receives frames has Ethernet state";
 
 impl SimDevice {
@@ -61,7 +61,7 @@ impl SimDevice {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Segment));
     }
 
-    /// Reads a descriptor from the ring. Returns when the NIC has it.
+    /// Reads a descriptor from the ring. Returns when memory and caches have delivered its lines.
     pub(super) fn load_descriptor(&mut self, host: &mut Host, now: Ps) -> Ps {
         let agent = self.agent();
         let ethernet = self.ethernet();
@@ -81,7 +81,7 @@ impl SimDevice {
         self.cut_frames(env);
     }
 
-    /// Makes frames of the segments in the NIC, as far as there is room.
+    /// Makes frames of the segments in the NIC, as long as the NIC's buffer has room.
     fn cut_frames(&mut self, env: &mut Env) {
         let overhead = self.profile.device.link.packet_overhead;
         loop {
@@ -161,7 +161,7 @@ impl SimDevice {
         self.frame_left(env, link_bytes);
     }
 
-    /// Frees the room of a frame that has left, for further frames.
+    /// Frees the buffer space of a frame that has left, and begins further frames.
     pub(super) fn frame_left(&mut self, env: &mut Env, link_bytes: u32) {
         self.ethernet().held -= link_bytes;
         self.cut_frames(env);
@@ -205,14 +205,14 @@ impl SimDevice {
         ethernet.arriving.pop_front().expect("a frame that becomes visible was written to memory before")
     }
 
-    /// Tells the NIC of `buffers` new buffers, whose addresses it then reads.
+    /// Announces `buffers` new buffers to the NIC, which then reads their addresses.
     pub(crate) fn refill(&mut self, env: &mut Env, buffers: u32) {
         self.pcie.doorbell(env.now, env.window);
         let bytes = buffers * size_of::<u64>() as u32;
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }
 
-    /// When an interrupt raised now reaches a core: after everything that the NIC has written.
+    /// Returns when an interrupt that is raised now reaches a core. It does not overtake the NIC's writes.
     pub(crate) fn interrupt_arrives(&self, now: Ps) -> Ps {
         self.pcie.beside_writes(now)
     }

@@ -5,7 +5,7 @@ use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
 
-/// Why the response to an atomic has an atomic.
+/// Message of a panic if a response that takes a lock has no atomic.
 pub(super) const IS_ATOMIC: &str = "only responses to atomics take locks";
 
 /// A lock, and the responses that wait for it.

@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub(crate) struct Attached {
     /// The device's number on the machine.
     pub(crate) local: u8,
-    /// The socket that the device is attached to.
+    /// The CPU socket to which the device is attached.
     pub(crate) socket: u8,
 }
 
@@ -118,7 +118,7 @@ impl SimDevice {
     }
 }
 
-/// The properties of a packet that its costs depend on.
+/// The properties of a packet that determine its costs.
 #[inline]
 pub(super) fn priced(packet: &Packet) -> cost::PacketShape {
     let (kind, part, imm) = match packet.body {

@@ -27,7 +27,7 @@ pub(crate) struct PcieLink {
     pub(super) costs: PcieCost,
     pub(super) to_device: MeteredServer,
     pub(crate) to_host: MeteredServer,
-    /// Time on the link of the DMA writes that may wait: as many bytes as a port's receive buffer holds.
+    /// Link time of the DMA writes that can be queued. Their bytes fill the receive buffer of a port.
     most_ahead: Ps,
     /// When the last issued DMA write will be visible. Reads do not pass it.
     pub(super) last_visible: Ps,
@@ -35,7 +35,7 @@ pub(crate) struct PcieLink {
 }
 
 impl PcieLink {
-    /// A link on which DMA writes of `waiting` bytes may wait.
+    /// A link on which DMA writes of up to `waiting` bytes may be queued.
     pub(super) fn new(costs: PcieCost, waiting: u32) -> PcieLink {
         PcieLink {
             most_ahead: Ps(costs.write(waiting.into())),
@@ -89,27 +89,28 @@ impl PcieLink {
         end
     }
 
-    /// How long a unit that has issued DMA writes at `now` stalls, until the waiting writes fit into the
-    /// NIC's buffer. PCIe takes no write without credits from the host, and waiting writes take buffer space
-    /// of inbound packets.
+    /// A unit issues DMA writes at `now`. Returns how long it then stalls: until the queued writes fit into
+    /// the NIC's buffer. The host gives PCIe credits for each write, and queued writes occupy the buffer of
+    /// inbound packets.
     #[inline]
     pub(super) fn writes_hold_up(&self, now: Ps) -> Ps {
         self.to_host.free_at().saturating_sub(now + self.most_ahead)
     }
 
-    /// When something becomes visible that takes no time on the link, but does not overtake writes in flight.
+    /// Returns when an update becomes visible that occupies no link time. It does not overtake writes in
+    /// flight.
     pub(super) fn beside_writes(&self, now: Ps) -> Ps {
         self.last_visible.max(now + Ps(self.costs.write_latency))
     }
 
-    /// Shortest time of a DMA write to become visible.
+    /// Shortest time from the issue of a DMA write until it is visible.
     #[inline]
     pub(crate) fn least_write(&self) -> Ps {
         Ps(self.costs.write_latency)
     }
 
-    /// Writes `bytes` to `offset`, which takes `hop` longer to get there. Returns when the first and the last
-    /// byte become visible.
+    /// Writes `bytes` bytes at `offset`. `hop` is extra latency on the way to this memory. Returns when the
+    /// first and the last byte become visible.
     pub(crate) fn write(
         &mut self,
         now: Ps,

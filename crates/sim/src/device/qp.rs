@@ -34,13 +34,13 @@ impl WqeSlot {
     const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0, asked: 0 };
 }
 
-/// The WQEs of a send queue, by the slot numbers of `transport`'s queue. If the depth is a power of two,
-/// there is room only for as many as have been in use at once. WQEs whose doorbell has not reached the NIC
-/// are consecutive and wrap around.
+/// The WQEs of a send queue, by the slot numbers of `transport`'s queue. If the depth is a power of two, the
+/// storage is only as large as the most WQEs that were in use at a time. The posted WQEs, whose doorbell has
+/// not reached the NIC, are consecutive and wrap around.
 pub(crate) struct WqeSlots {
     slots: Box<[WqeSlot]>,
-    /// Bits of a slot's number that give its place. All bits if the depth is no power of two; then there is
-    /// room for all slots.
+    /// Mask that gives the storage index of a slot's number. If the depth is no power of two, all slots have
+    /// storage, and the mask has all bits.
     mask: u32,
     depth: u32,
     first_posted: u32,
@@ -59,7 +59,7 @@ impl WqeSlots {
         }
     }
 
-    /// The place of a slot.
+    /// The storage index of a slot.
     #[inline]
     fn place(&self, wqe: WqeId) -> usize {
         (wqe.0 & self.mask) as usize
@@ -125,12 +125,12 @@ impl WqeSlots {
 }
 
 /// A QP with its state in the NIC and the driver. There are many QPs, and successive events concern different
-/// ones. So a QP takes eight cache lines, and fields that are used together lie together.
+/// ones. So a QP has only eight cache lines, and fields that are used together are neighbours.
 #[repr(C, align(64))]
 pub(crate) struct QpSlot {
     /// Inbound packets of the QP, if it is connected.
     pub(crate) flow: Flow,
-    /// Time in the metering window that sending units spent on it.
+    /// Time in the metering window that sending units spent on the QP.
     pub(crate) tx_busy: Ps,
     /// When the pending timer event fires; [`Ps::NEVER`] for none.
     pub(super) timer_at: Ps,
@@ -141,13 +141,13 @@ pub(crate) struct QpSlot {
     pub(super) answers: Row,
     /// Requests that wait for their payload, and requests behind them.
     pub(super) requests: Row,
-    /// Number of packets that complete their work requests when they leave, and number of them that have
-    /// left.
+    /// Number of packets that complete their work requests when they leave. The next field is the number of
+    /// these packets that have left.
     pub(super) leaving: u64,
     pub(super) left: u64,
     pub(crate) send_cq: CqId,
     pub(crate) recv_cq: CqId,
-    /// Largest payload of a RECV that arrives in the CQE, in bytes; 0 for none.
+    /// Largest payload that goes into the CQE of a RECV, in bytes; 0 for none.
     pub(super) max_inl_recv: u32,
     /// Number of posted WQEs that the NIC is reading.
     pub(crate) fetching: u32,
@@ -163,8 +163,8 @@ pub(crate) struct QpSlot {
     pub(crate) wqes: WqeSlots,
     pub(crate) ring: Ring,
     pub(crate) qp: Qp,
-    /// Ended work requests that wait for such packets to leave, each with the number of packets that must
-    /// leave first. None until one must wait: this takes a quarter of the memory of an empty queue.
+    /// Ended work requests that wait until packets have left, each with the value of `left` for which it
+    /// waits. `None` until one must wait, because `None` takes a quarter of the memory of an empty queue.
     #[allow(clippy::box_collection)]
     pub(super) behind: Option<Box<VecDeque<(u64, EndedSend)>>>,
 }
@@ -298,8 +298,8 @@ pub(crate) struct CqSlot {
 }
 
 impl CqSlot {
-    /// An empty CQ. A completion takes `hop` longer to reach it. With `at_once`, completions must be taken in
-    /// as they arrive.
+    /// An empty CQ. A completion takes `hop` longer to reach it. With `at_once`, each completion must be
+    /// handled when it becomes visible.
     pub(crate) fn new(capacity: u32, (ring, hop): (Ring, Ps), at_once: bool) -> CqSlot {
         CqSlot {
             ring,
@@ -322,7 +322,7 @@ impl CqSlot {
         self.at_once || !self.watchers.is_empty() && !std::mem::replace(&mut self.wakes, true)
     }
 
-    /// Takes in the completions that are visible by now. Must be called before every look at the CQ.
+    /// Counts the completions that are visible at `now`. Must be called before each read of the CQ.
     #[inline(always)] // Mostly there is nothing to do.
     pub(crate) fn settle(&mut self, host: &mut Host, agent: Agent, now: Ps) {
         while let Some(&(visible, _)) = self.cqes.get(self.visible)
@@ -366,21 +366,21 @@ impl CqSlot {
         self.cqes.iter().take(self.visible.min(most)).copied()
     }
 
-    /// Whether a look at the CQ would find something now.
+    /// Whether a poll of the CQ would find something now.
     pub(super) fn is_ready(&self, now: Ps) -> bool {
         let next = self.cqes.get(self.visible).is_some_and(|(visible, _)| *visible <= now);
         next || !self.is_empty() || self.overrun
     }
 
-    /// Lets the thread on a core sleep until the CQ has something to find. Returns the time of the event that
-    /// wakes it, if another event is needed.
+    /// Lets the thread on a core sleep until a poll of the CQ would find something. Returns the time of the
+    /// event that must wake the thread, if no such event is scheduled yet.
     pub(super) fn watch(&mut self, host: &mut Host, core: CoreId) -> Option<Ps> {
         host.add_core(&mut self.watchers, core);
         let (visible, _) = self.cqes.get(self.visible)?;
         (!self.at_once && !std::mem::replace(&mut self.wakes, true)).then_some(*visible)
     }
 
-    /// Takes the cores that sleep, which the caller wakes.
+    /// Removes and returns the cores that sleep. The caller wakes them.
     pub(super) fn take_watchers(&mut self) -> CoreSet {
         self.wakes = false;
         std::mem::take(&mut self.watchers)

@@ -19,7 +19,7 @@ pub(super) enum FlowId {
 }
 
 impl FlowId {
-    /// The flow of a received packet, within which packets keep their order. A flow is a connection, or one
+    /// The flow of a received packet. Packets of one flow keep their order. A flow is a connection, or one
     /// sender QP and one UD QP. Different pairs of UD QPs occasionally share a flow.
     pub(super) fn of(packet: &Packet, from: DeviceId, qp: QpId) -> FlowId {
         match packet.deth {
@@ -40,8 +40,9 @@ pub(crate) struct Flow {
     pub(super) waiting: Row,
     /// Whether the flow waits for a receiving unit or has one.
     pub(super) served: bool,
-    /// Time in the metering window in which a unit processed one of the flow's packets, or a packet waited
-    /// until the unit had issued its DMAs. It never exceeds the window.
+    /// Time in the metering window for which the flow was busy. It is busy while a unit processes one of its
+    /// packets, and while such a packet waits until the unit has issued the DMAs of the unit's previous
+    /// packet. The time never exceeds the window.
     pub(crate) busy: Ps,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct RxUnit {
     pub(super) until: Ps,
     /// When the unit has issued the DMAs of its last packet.
     pub(super) issues_until: Ps,
-    /// When the unit is free: `issues_until`, or later if the PCIe link holds it up.
+    /// When the unit is free: `issues_until`, or later if the PCIe link delays the unit.
     pub(super) free_at: Ps,
     /// Time in the metering window in which the unit worked.
     pub(crate) busy: Ps,

@@ -14,7 +14,7 @@ use crate::host::{DmaWrite, Host, WriteData};
 use doorbell_transport::{Action, Body, Packet, PacketPart, Queue, Source, TxPacket};
 use doorbell_verbs::{QpType, Wc, WcStatus};
 
-/// Why a received packet has a port, a flow and a QP.
+/// Messages of panics if a received packet has no port, no flow or no QP.
 const CAME_IN: &str = "a received packet has an inbound port";
 const HAS_FLOW: &str = "a receiving unit that ends its work had a packet of a flow";
 const HAS_QP: &str = "a packet that waits for a unit has a QP";
@@ -79,7 +79,7 @@ impl SimDevice {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            // The copy comes after the original, which the flow is already served for.
+            // The flow is already served because of the original. The copy waits behind it.
             self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }
@@ -155,7 +155,7 @@ impl SimDevice {
         }
     }
 
-    /// Payload bytes of a received packet that arrive in the CQE of its RECV; 0 if they are placed in memory.
+    /// Payload bytes of a received packet that go into the CQE of its RECV; 0 if the payload goes to memory.
     fn inline_bytes(&self, qp: QpId, packet: &Packet) -> u32 {
         let Body::Send { part: PacketPart::Only, .. } = packet.body else { return 0 };
         let most = self.qps[qp].max_inl_recv;
@@ -165,9 +165,9 @@ impl SimDevice {
         if inline { packet.payload_len } else { 0 }
     }
 
-    /// Carries out a QP's actions for a received packet, with `inline` payload bytes that go into a CQE.
-    /// Returns how the actions hold up the receiving unit: while it issues DMAs, and until an atomic has its
-    /// lock.
+    /// Carries out a QP's actions for a received packet. `inline` bytes of its payload go into a CQE. Returns
+    /// how the actions delay the receiving unit: the time to issue DMAs, and whether the unit waits for an
+    /// atomic's lock.
     fn apply(
         &mut self,
         host: &mut Host,
@@ -232,7 +232,7 @@ impl SimDevice {
         UnitHold { stall: busy, waits }
     }
 
-    /// Extra time that a receiving unit spends on a request's DMA write to another socket.
+    /// Extra time that a receiving unit spends on a request's DMA write to another CPU socket.
     #[inline]
     fn crossing_write(&self, host: &Host, addr: u64, len: u64) -> Ps {
         if self.dma_hop(host, addr, len) > Ps::ZERO {
@@ -242,7 +242,7 @@ impl SimDevice {
         }
     }
 
-    /// Extra time that a receiving unit spends on a response's DMA read from another socket.
+    /// Extra time that a receiving unit spends on a response's DMA read from another CPU socket.
     #[inline]
     fn crossing_read(&self, host: &Host, answer: &TxPacket) -> Ps {
         match answer.source {
@@ -253,7 +253,7 @@ impl SimDevice {
         }
     }
 
-    /// Carries out a QP's actions when it has received nothing.
+    /// Carries out actions of a QP that no received packet caused.
     pub(crate) fn settle_all(&mut self, env: &mut Env, qp: QpId, actions: &[Action]) {
         for action in actions {
             self.settle(env, qp, action);
@@ -278,8 +278,8 @@ impl SimDevice {
         }
     }
 
-    /// Completes the RECVs of a QP in the error state. The QP may have entered it without access to its
-    /// receive queue.
+    /// Completes the RECVs of a QP in the error state. The QP may have entered this state without access to
+    /// its receive queue.
     pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
             let SimDevice { qps, recv_queues, .. } = self;
@@ -316,8 +316,8 @@ impl SimDevice {
         self.write_data(host, env, addr, part, len)
     }
 
-    /// Places payload that travels in the CQE, without a TLP of its own. The driver copies it when the
-    /// completion is polled. Here it is in its buffer before the CQE is visible.
+    /// Writes payload that travels in the CQE, without a TLP of its own. A real driver copies this payload
+    /// when the completion is polled. Here the payload is in its buffer before the CQE is visible.
     fn place_inline(
         &mut self,
         host: &mut Host,

@@ -15,8 +15,8 @@ pub(super) enum TxTask {
 }
 
 /// Tasks of sending units for a QP: ready responses, in order, and at most one entry for the QP's requests.
-/// Responses and requests take turns, so that neither end of a connection waits as long as the other has
-/// work.
+/// Responses and requests take turns, so that neither end of a connection must wait until the other end has
+/// no work left.
 pub(super) struct TxWork {
     answers: Row,
     requests: bool,
@@ -56,7 +56,7 @@ pub(crate) struct TxUnit {
     pub(super) until: Ps,
     /// Time in the metering window in which the unit worked.
     pub(crate) busy: Ps,
-    /// Packets that the unit has sent for the QP in its present turn.
+    /// Packets that the unit has sent in the present QP's turn.
     pub(super) burst: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Sending units: from a WQE in the NIC to a packet on the wire.
 //!
 //! A *sending unit* is a processor of the NIC that makes one packet at a time, a request or a response. Each
-//! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it. The
-//! packet may then hold its unit up ([`UnitHold`]): the unit stalls, or waits for its port.
+//! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it.
+//! Then the unit may stall, or wait until the port sends the packet ([`UnitHold`]).
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
@@ -70,7 +70,7 @@ impl SimDevice {
         env.queue.push(end, SimEvent::TxOn { device: self.id, unit, qp });
     }
 
-    /// Starts a sending unit's next packet after a packet of this QP.
+    /// The unit has finished a packet of this QP. Starts the unit's next packet, which may be of another QP.
     pub(crate) fn tx_goes_on(&mut self, env: &mut Env, unit: UnitId, qp: QpId) {
         let burst = &mut self.sending.units[unit].burst;
         *burst += 1;
@@ -174,8 +174,8 @@ impl SimDevice {
         Some((env.flights.insert(flight), cost))
     }
 
-    /// The cost of a request packet, including cache misses. Stores the WQE's number in the cache in
-    /// `gather`.
+    /// The cost of a request packet, including cache misses. Sets `gather.entered` to the identifier of the
+    /// cache entry that holds the WQE.
     fn request_cost(
         &mut self,
         env: &mut Env,
@@ -200,7 +200,8 @@ impl SimDevice {
             state.asked = self.caches.wqes.ask();
         }
         if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
-            // A WQE that first came by DMA costs nothing extra: the cost above includes its read.
+            // The WQE is no longer in the cache, so the NIC reads it. `costs.send.request` includes the stall
+            // of a WQE that the NIC reads, but not for a WQE that came by MMIO.
             if state.by_mmio {
                 time += Ps(self.costs.send.wqe_stall);
             }
@@ -225,13 +226,14 @@ impl SimDevice {
         (out, ah.map_or(Maybe::NONE, |ah| fabric.reached(out, ah.dlid)))
     }
 
-    /// Handles a finished request packet, which needs its payload. Returns how it holds up its sending unit.
+    /// Starts to fetch the payload of a packet whose headers the sending unit has built. Returns how the
+    /// packet holds up the unit.
     fn request_made(&mut self, host: &Host, env: &mut Env, flight: FlightId, unit: UnitId) -> UnitHold {
         let Flight { from_qp: qp, gather, .. } = env.flights[flight];
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
-        // The QP was destroyed or reset. Or this is a retransmission, and the message was acknowledged
-        // meanwhile.
+        // There are two reasons why the WQE may be gone: the QP was destroyed or reset, or this packet is a
+        // retransmission of a message that was acknowledged meanwhile.
         if !slot.alive || slot.wqe(wqe).entered != entered {
             // The packet never leaves.
             env.flights[flight].completion = None;
@@ -244,7 +246,8 @@ impl SimDevice {
             if inline == Payload::EMPTY {
                 stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
-                // A UC or UD message of one packet is never retransmitted, so its bytes need not be kept.
+                // No later packet needs the bytes: the message has one packet, and UC and UD never
+                // retransmit.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {
@@ -288,7 +291,8 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stalls before.
+    /// Starts the DMA read of part of a packet's payload. Returns how long the unit stalls until this read
+    /// starts.
     pub(super) fn read_payload(
         &mut self,
         host: &Host,
@@ -345,8 +349,8 @@ impl SimDevice {
         }
     }
 
-    /// Sends a packet by its port. If it may not leave yet, queues it there, together with its sending unit
-    /// if it has one.
+    /// Sends a packet by its port. If the packet may not leave yet, it enters the port's queue, together with
+    /// the sending unit, if any, that waits until the packet leaves.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -358,8 +362,9 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// Sends the queued packets of a port that may leave now. With `is_its_turn`, the first packet takes room
-    /// at the receiving port even if other ports wait for that room.
+    /// Sends those queued packets of a sending port that may leave now. Sending ports take turns for buffer
+    /// space at a receiving port. With `is_its_turn`, the first packet takes space even if other sending
+    /// ports wait for it.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {

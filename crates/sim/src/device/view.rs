@@ -70,7 +70,7 @@ impl SimDevice {
         Ps(self.pcie.costs.completions_from(read.addr(), read.bytes.into()))
     }
 
-    /// When a doorbell or a line of a WQE begins and ends to cross the PCIe link, if it is the next to do so.
+    /// When a doorbell or a line of a WQE begins and ends to cross the PCIe link, if it is the next to cross.
     pub(crate) fn mmio_leaves(&self, mmio: &Mmio) -> (Ps, Ps) {
         let PcieLink { costs, to_device, .. } = &self.pcie;
         let from = mmio.leaves.max(to_device.free_at());

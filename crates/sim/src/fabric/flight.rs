@@ -11,7 +11,7 @@ use doorbell_verbs::{QpType, Wc};
 pub(crate) struct OwnCompletion {
     pub(crate) wc: Wc,
     pub(crate) signaled: bool,
-    /// The QP's life in which it sends the request.
+    /// The QP's life in which the request was posted.
     pub(crate) life: u16,
 }
 
@@ -22,8 +22,8 @@ pub(crate) struct Gather {
     /// Offset of the part within the message.
     pub(crate) offset: u32,
     pub(crate) len: u32,
-    /// Number under which the work request is in the WQE cache. A different number there means that the slot
-    /// now belongs to another work request.
+    /// Number of the work request in the WQE cache. If the slot has a different number, it now belongs to
+    /// another work request.
     pub(crate) entered: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct PendingAtomic {
     pub(crate) addr: u64,
     pub(crate) op: AtomicOp,
     pub(crate) resource: u8,
-    /// The QP's life in which it received the atomic.
+    /// The QP's life in which the atomic arrived.
     pub(crate) life: u16,
     pub(crate) original: u64,
 }
@@ -102,8 +102,8 @@ pub(crate) struct Flight {
     pub(crate) completion: Option<OwnCompletion>,
     /// The atomic whose response this packet is.
     pub(crate) atomic: Option<PendingAtomic>,
-    /// The receiving unit that processes the packet. For the response to an atomic: the unit that stands
-    /// still until the atomic has its lock.
+    /// The receiving unit that processes the packet. For the response to an atomic: the unit that waits until
+    /// the atomic has acquired its lock.
     pub(crate) rx_unit: Maybe<UnitId>,
     /// The next packet in the row.
     pub(crate) next: Maybe<FlightId>,

@@ -54,7 +54,7 @@ impl LinkDraws {
     }
 }
 
-/// The layers of all links.
+/// The faults of all links.
 pub(super) struct LinkLayers {
     layers: Layers,
     /// Whether no fault is configured.

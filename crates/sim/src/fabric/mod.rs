@@ -76,9 +76,9 @@ impl Fabric {
         }
     }
 
-    /// Whether the packet may leave its port. Too much may be in flight there, or its peer port may have no
-    /// room. Other ports that wait for the peer's room go first, unless it is this port's turn. If the packet
-    /// may not leave, the port is looked at again when that changes.
+    /// Whether the packet may leave its port. It must wait if too much is in flight at its port, or if the
+    /// peer port has no room. It must also wait if other ports wait for the peer's room and it is not this
+    /// port's turn. If it must wait, an event or freed room lets the port try again.
     #[inline]
     pub(crate) fn may_leave(
         &mut self,
@@ -129,14 +129,14 @@ impl Fabric {
         true
     }
 
-    /// Takes a packet in and returns when it has passed the port. Its last bit would be there now if the port
-    /// were not busy with other packets.
+    /// Receives a packet whose last bit reaches the port now. Returns when the packet has passed the port:
+    /// now, or later if the port is busy with other packets.
     #[inline]
     pub(crate) fn receive(&mut self, now: Ps, window: MeterWindow, into: PortId, bytes: u32) -> Ps {
         self.ports[into].receive(now, bytes, window)
     }
 
-    /// Frees a packet's room in the receive buffer of a port. Ports that wait for room are looked at after
+    /// Frees a packet's room in the receive buffer of a port. Ports that wait for room get their turn after
     /// the present event, see [`Fabric::next_waiting`].
     #[inline]
     pub(crate) fn make_room(&mut self, port: PortId, bytes: u32) {
@@ -147,7 +147,7 @@ impl Fabric {
         }
     }
 
-    /// Remembers a port with new room that other ports wait for.
+    /// Remembers a port with new room, for which other ports wait.
     #[inline(never)]
     fn remember_room(&mut self, port: PortId) {
         assert!(self.made_room.is_none(), "an event makes room at one port at most");
@@ -168,7 +168,8 @@ impl Fabric {
         if room < least_room.max(bytes) { None } else { self.ports[port].waiting.pop_front() }
     }
 
-    /// Queues a packet that may not leave at its port, with the sending unit that waits for it.
+    /// Queues a packet at its port because it may not leave yet. `unit` is the sending unit that waits with
+    /// it.
     pub(crate) fn wait(&mut self, flight: FlightId, port: PortId, unit: Maybe<UnitId>) {
         self.ports[port].queue.push_back((flight, unit));
     }

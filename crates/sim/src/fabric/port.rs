@@ -17,11 +17,11 @@ pub(crate) struct Port {
     wire: WireCost,
     /// Packets that may not leave yet, each with the sending unit that waits for it.
     pub(crate) queue: VecDeque<(FlightId, Maybe<UnitId>)>,
-    /// Whether the port will be looked at again: at an event, or when its peer has room.
+    /// Whether the port waits for an event, or for room at its peer, before it tries to send again.
     pub(crate) stalled: bool,
     /// Free bytes of the receive buffer.
     pub(crate) room: u64,
-    /// Bytes of the buffer that must be free before waiting ports are looked at again.
+    /// Bytes of the buffer that must be free before a waiting port tries to send again.
     pub(crate) least_room: u64,
     /// Ports that wait for room in this port's buffer.
     pub(crate) waiting: VecDeque<PortId>,
@@ -43,12 +43,12 @@ impl Port {
         }
     }
 
-    /// Whether packets wait at the port, or the port will be looked at later.
+    /// Whether packets wait at the port, or the port itself waits.
     pub(crate) fn is_blocked(&self) -> bool {
         self.stalled || !self.queue.is_empty()
     }
 
-    /// When the port takes packets again, if too many are in flight now.
+    /// If the port has accepted too much, returns when it will accept packets again.
     #[inline]
     pub(super) fn has_too_much(&self, now: Ps) -> Option<Ps> {
         let free_at = self.out.free_at();
@@ -73,8 +73,8 @@ impl Port {
         self.out.serve(now, self.time(bytes), window) + Ps(self.wire.one_way)
     }
 
-    /// Takes in `bytes` and returns when the last has come in. The last would have come now if the port were
-    /// not busy with other packets.
+    /// Receives a packet of `bytes` bytes whose last byte reaches the port now. Returns when the packet has
+    /// passed the port: now, or later if the port is busy with other packets.
     #[inline]
     pub(super) fn receive(&mut self, now: Ps, bytes: u32, window: MeterWindow) -> Ps {
         let duration = self.time(bytes);

@@ -17,8 +17,8 @@ pub(crate) enum SegmentControl {
     Reset,
 }
 
-/// Destination of a segment. A real segment has addresses and ports; the look-up of the socket is part of its
-/// way in.
+/// Destination of a segment. A real segment has addresses and ports. The cost of receiving a segment includes
+/// the look-up of its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentTo {
     /// The listener at this port.
@@ -32,7 +32,7 @@ pub(crate) struct Segment {
     pub(crate) from: SocketId,
     pub(crate) to: SegmentTo,
     pub(crate) control: SegmentControl,
-    /// No segment behind this one has been sent yet (PSH).
+    /// Whether the sender has no further data to send after this segment (PSH).
     pub(crate) push: bool,
     /// Number of the first byte. Connections begin with byte 0.
     pub(crate) seq: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Segment {
     pub(crate) ack: u64,
     /// The first byte that the sender has no room for.
     pub(crate) edge: u64,
-    /// The largest payload of a frame that the sender takes, in bytes.
+    /// The largest payload of a frame that the sender accepts, in bytes.
     pub(crate) mss: u32,
 }
 

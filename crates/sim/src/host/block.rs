@@ -4,7 +4,8 @@ use super::touched::Touched;
 use crate::core::spare::Spare;
 use std::ops::Range;
 
-/// Bytes from which the C library gets each block from the system, and returns it at once.
+/// Least bytes of a block that the C library gets from the system, and gives back as soon as the block is
+/// freed.
 const LARGE: usize = 1 << 25;
 /// Number of spare blocks that are kept, and bytes of the largest of them.
 const MOST: usize = 4;
@@ -99,7 +100,7 @@ impl Block {
         bytes
     }
 
-    /// Address of the bytes from `at` on in the simulator's own memory, if it is known without a look-up.
+    /// Address of byte `at` in the simulator's own memory, if the address is known without a look-up.
     #[inline]
     pub(super) fn address(&self, at: usize) -> Option<usize> {
         match self {

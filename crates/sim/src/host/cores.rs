@@ -12,19 +12,19 @@ pub(crate) const MAX_CORES: u32 = 256;
 pub(crate) struct Mmio {
     /// When the write leaves its core.
     pub(crate) leaves: Ps,
-    /// Extra time on the way if the device is at another socket.
+    /// Extra time on the way if the device is at another CPU socket.
     pub(crate) hop: Ps,
     /// Whether the write is a doorbell, rather than a line of a WQE.
     pub(crate) doorbell: bool,
     /// Whether this is the last of several lines written together.
     pub(crate) last: bool,
-    /// The event when the last line has reached the NIC.
+    /// The event that is due when the last line has reached the NIC.
     pub(crate) then: Packed,
 }
 
 /// State of a core that outlives its thread's single actions.
 pub(crate) struct Core {
-    /// The thread that it runs.
+    /// The thread that the core runs.
     pub(crate) thread: Option<ThreadId>,
     /// When each MMIO write has left the core's write-combining buffers.
     pub(crate) mmio_left: VecDeque<Ps>,

@@ -45,7 +45,7 @@ impl ReachBy {
 /// A line that a core has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ReachedLine {
-    /// Whether the line comes in a stream. If so, the lines after it keep the stream's pace.
+    /// Whether the line comes in a stream. If so, the next lines come no faster than the stream.
     streams: bool,
     /// When the core has the line.
     there: Ps,
@@ -71,11 +71,11 @@ impl CachedLines {
     }
 }
 
-/// Lines of the largest allocation that stores the states of all its lines: 128 MB, whose states take 32 MB.
-/// Larger allocations store only states of touched lines; they store bytes only as touched, too.
+/// Most lines of an allocation that stores the states of all its lines: 128 MB, with 32 MB of states. Larger
+/// allocations store states and bytes only of touched lines.
 const MANY: usize = 1 << 21;
-/// Lines of such an allocation whose states are created together. Their bytes are created together, too.
-/// Their states take 64 bytes, a cache line of the simulating processor.
+/// Number of lines of a larger allocation that are created together, with their states and their bytes. The
+/// states take 64 bytes, a cache line of the simulating processor.
 const TOGETHER: usize = 4;
 
 /// The states of an allocation's lines.
@@ -119,12 +119,12 @@ impl KnownLines {
 }
 
 /// The last writers of an allocation, and their times. If a line is written while it is on its way to a core,
-/// the core must ask for it again.
+/// the core must request the line again.
 #[derive(Clone, Copy, Default)]
 struct LastWrites {
     /// The core that wrote last; none if a device did.
     by: Option<CoreId>,
-    /// Time of the last write by another agent before, and time of the last write.
+    /// Time of the last write before `by` began to write. The next field is the time of the last write.
     before: Ps,
     last: Ps,
 }
@@ -181,14 +181,15 @@ struct Times {
     dma_line: Ps,
     line_transfer: Ps,
     line_transfer_queued: Ps,
-    /// From DRAM of the core's own socket.
+    /// Fetch of a line from DRAM of the core's own socket.
     dram: FetchTime,
-    /// From DRAM of another socket.
+    /// Fetch of a line from DRAM of another socket.
     dram_elsewhere: FetchTime,
-    /// From the last-level cache of another socket, for a load that overlaps with earlier loads.
+    /// Fetch of a line from the last-level cache of another socket, by a load that overlaps with earlier
+    /// loads.
     cache_elsewhere: FetchTime,
-    /// From the last-level cache of another socket, for a load that does not overlap with earlier ones, or a
-    /// store.
+    /// Fetch of a line from the last-level cache of another socket, by a store or by a load that does not
+    /// overlap with earlier loads.
     cache_elsewhere_alone: FetchTime,
     /// Extra time if another socket has the line.
     hop: Ps,
@@ -201,8 +202,8 @@ struct Times {
 }
 
 impl Times {
-    /// Time to pass a line on to a core that has `waited` for other cores. The longer it has waited, the more
-    /// of its request was on its way meanwhile.
+    /// Time to transfer a line to a core that has `waited` for other cores. The longer the wait, the larger
+    /// the part of the request's travel time that the wait hid.
     fn transfer_after(&self, waited: Ps) -> Ps {
         let (alone, queued) = (self.line_transfer, self.line_transfer_queued);
         let saved = alone.saturating_sub(queued);
@@ -318,7 +319,7 @@ impl Flat {
         sets.insert(&mut line.watchers, core);
     }
 
-    /// Makes a core's next load from the last level not overlap with earlier ones.
+    /// Lets a core's next load of a line outside its own cache wait for all earlier accesses.
     #[inline]
     pub(crate) fn serialize(&mut self, core: CoreId) {
         of_core(&mut self.cores, core).serialized = true;
@@ -366,7 +367,7 @@ impl Flat {
         }
     }
 
-    /// Prefetches a line. A load finds it busy until it is there. Returns when the fetch begins.
+    /// Prefetches a line. A load of the line waits until the line is there. Returns when the fetch begins.
     fn prefetch(&mut self, at: Ps, core: CoreId, place: MemPlace) -> Ps {
         if self.holds(place, core) {
             return at;
@@ -404,9 +405,9 @@ impl Flat {
         }
     }
 
-    /// Lets a device access lines. A line that it writes goes to a last-level cache and leaves all cores. A
-    /// line that it reads stays where it is. Extra time of a write to another socket is added when the write
-    /// is sent.
+    /// Lets a device access lines. A written line goes to a last-level cache and leaves the caches of all
+    /// cores. A read line stays in its caches. Extra time of a write to another socket is added when the
+    /// write is sent.
     #[inline]
     pub(crate) fn device(&mut self, at: Ps, socket: CpuSocket, lines: Lines, kind: AccessKind) -> Access {
         let mut woken = CoreSet::EMPTY;
@@ -426,8 +427,8 @@ impl Flat {
         Access { done: at, woken }
     }
 
-    /// Extra time of a device at a socket to reach lines if another socket holds one of them, in caches or in
-    /// memory.
+    /// Extra time for a device at a socket to reach lines, if another socket holds one of the lines, in
+    /// caches or in memory.
     #[inline]
     pub(super) fn dma_hop(&self, device: CpuSocket, lines: Lines) -> Ps {
         if !self.sockets.are_several() {
@@ -454,7 +455,8 @@ impl Flat {
         std::mem::take(&mut self.line_mut(place).watchers)
     }
 
-    /// When a core that begins at `at` has reached a line, after the line's present transfer.
+    /// Lets a core reach a line from `at` on, after the line's present transfer. Returns when the core has
+    /// the line.
     #[inline]
     fn reach(&mut self, at: Ps, core: CoreId, place: MemPlace, by: ReachBy) -> ReachedLine {
         let Flat { times, cores, allocations, sets, sockets, .. } = self;
@@ -483,7 +485,7 @@ impl Flat {
             Reach::LastLevel if hop > Ps::ZERO => Some(times.cache_elsewhere),
             _ => None,
         };
-        // A line that other agents write meanwhile does not come by itself.
+        // If another agent wrote while the line was on its way, the stream does not bring the line.
         let way = way.filter(|way| from == Reach::Dram || written + way.whole <= begins);
         let there = match (from, way) {
             (_, Some(way)) => {
@@ -534,7 +536,7 @@ fn is_elsewhere(line: &LineState, socket: CpuSocket, home: CpuSocket, store: boo
     }
 }
 
-/// Loads the line with a core, and returns the line's source.
+/// Lets a core load the line. Returns the line's source.
 #[inline]
 fn load_from(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
     let reach = if sets.contains(line.holders, core) {
@@ -550,7 +552,7 @@ fn load_from(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &m
     reach
 }
 
-/// Stores to the line with a core, which becomes its only holder. Returns the line's source.
+/// Lets a core store to the line. The core becomes the line's only holder. Returns the line's source.
 #[inline]
 fn store_to(line: &mut LineState, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) -> Reach {
     let reach = if sets.is_only(line.holders, core) {

@@ -11,8 +11,8 @@ use super::reach::{AccessKind, Agent, Lines};
 use crate::core::payload::PayloadPool;
 use crate::core::ps::Ps;
 
-/// Writes of a device that are kept while nobody reads. Beyond this number, visible writes are put into
-/// memory, because the list would grow without bound otherwise.
+/// Writes of a device that are kept while no agent reads memory. Beyond this number, visible writes are put
+/// into memory, because the list would grow without bound otherwise.
 const KEPT: usize = 1024;
 
 impl Host {
@@ -32,14 +32,14 @@ impl Host {
             "the PCIe link keeps the order of DMA writes"
         );
         writes.push_back(write);
-        // Watched lines follow their events.
+        // If lines are watched, the event of each line writes it to memory.
         if writes.len() > KEPT && !self.lines_are_watched {
             self.settle(now, payloads);
         }
         self.lines_are_watched
     }
 
-    /// Puts the writes that are visible by now into memory. Must be called before every read of memory.
+    /// Puts the lines that are visible at `now` into memory. Must be called before every read of memory.
     #[inline]
     pub(crate) fn settle(&mut self, now: Ps, payloads: &mut PayloadPool) {
         for device in 0..self.lanes.len() {
@@ -49,7 +49,7 @@ impl Host {
         }
     }
 
-    /// Writes the next line of a device's writes, if the line is visible by now.
+    /// Puts the next line of a device's writes into memory, if the line is visible at `now`.
     #[inline]
     pub(crate) fn next_line(
         &mut self,
@@ -60,14 +60,14 @@ impl Host {
         self.is_due(device, now).then(|| self.put_line(device, payloads))
     }
 
-    /// When all writes that a device has sent will be visible; none if they all are.
+    /// When all writes that a device has sent will be visible; `None` if all are visible.
     pub(crate) fn landed(&self, device: u8) -> Option<Ps> {
         let last = self.lanes[usize::from(device)].writes.back()?;
         let lines = lines_touched((last.addr + u64::from(last.done)) % LINE, u64::from(last.len - last.done));
         Some(last.at + last.per_line * lines.saturating_sub(1))
     }
 
-    /// Whether a line of a device's writes is visible by now and not yet in memory.
+    /// Whether a line of a device's writes is visible at `now` but not yet in memory.
     #[inline]
     fn is_due(&self, device: u8, now: Ps) -> bool {
         self.lanes[usize::from(device)].writes.front().is_some_and(|write| write.at <= now)

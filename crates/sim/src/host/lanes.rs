@@ -29,7 +29,8 @@ pub(crate) struct DmaWrite {
 }
 
 impl DmaWrite {
-    /// A write of `len` bytes at `addr`, whose first line becomes visible at `at`.
+    /// A write of `len` bytes at `addr`. The first line becomes visible at `at`, each further line `per_line`
+    /// later.
     pub(crate) fn new(at: Ps, per_line: Ps, addr: u64, data: WriteData, len: u32) -> DmaWrite {
         DmaWrite { at, per_line, addr, data, len, done: 0 }
     }

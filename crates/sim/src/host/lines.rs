@@ -4,7 +4,7 @@ use super::sockets::CpuSocket;
 use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 
-/// A set of cores that hold a line or wait for one. Up to three are stored by number, more in a bit set
+/// A set of cores that hold a line or wait for a line. Up to three are stored by number, more in a bit set
 /// elsewhere.
 ///
 /// From the lowest bit: three numbers in ascending order, or the index of the bit set; the count of numbers;
@@ -134,7 +134,7 @@ impl Sets {
         *set = CoreSet::EMPTY;
     }
 
-    /// The cores of a set, in ascending order. The set must not be used any more.
+    /// The cores of a set, in ascending order. The set must not be used afterwards.
     #[inline]
     pub(crate) fn take(&mut self, mut set: CoreSet) -> Cores {
         if !set.is_many() {
@@ -187,9 +187,9 @@ pub(crate) struct LineState {
 }
 
 impl LineState {
-    /// Mark: one core holds the line, and it has changed it.
+    /// Mark: only one core holds the line, and this core has changed the line.
     const MODIFIED: u32 = 1 << 31;
-    /// Mark of the first socket; marks of three more follow.
+    /// Bit of the first socket's mark. The marks of three more sockets follow.
     const SOCKET: u32 = 27;
     const SOCKETS: u32 = 0b1111 << LineState::SOCKET;
 
@@ -239,7 +239,7 @@ impl LineState {
         self.holders.0 = self.holders.0 & !LineState::MODIFIED | LineState::mark(socket);
     }
 
-    /// Records that a core at this socket has changed the line. No other core holds it then.
+    /// Records that a core at this socket has changed the line. No other core holds the line then.
     #[inline]
     pub(crate) fn stored_by(&mut self, (core, socket): (CoreId, CpuSocket), sets: &mut Sets) {
         sets.clear(&mut self.holders);

@@ -16,7 +16,7 @@ use doorbell_nic::Profile;
 use doorbell_nic::cost::CpuCost;
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 
-/// Why a checked address has memory behind it.
+/// Message of a panic if a checked address is not allocated.
 pub(crate) const ALLOCATED: &str = "allocations last as long as the run, and regions lie within allocations";
 
 /// A machine without its devices.
@@ -25,7 +25,7 @@ pub(crate) struct Host {
     pub(crate) costs: CpuCost,
     /// Clock rate for which programs state work, and clock rate at which the cores compute.
     clocks: (u64, u64),
-    /// Time of an empty pass of a poll loop, without the time of its looks.
+    /// Time of an empty pass of a poll loop, without the time of its loads and polls.
     pub(crate) pause: Ps,
     /// Write-combined lines that a core may have in flight.
     pub(crate) wc_buffers: usize,
@@ -62,7 +62,7 @@ impl Host {
             rings: Rings::default(),
             sockets: Sockets::of(profile),
             lanes: devices.map(WriteLane::new).collect(),
-            // With cache sizes, a write changes the caches when it arrives, and not when somebody reads.
+            // With cache sizes, a write changes the caches when it arrives, not only before the next read.
             lines_are_watched: profile.hierarchy.is_some(),
             model: MemoryModel::new(profile, &costs, measured),
             costs,
@@ -90,8 +90,8 @@ impl Host {
         Ok(mem)
     }
 
-    /// Lets caches hold at most `bytes` of the allocation of `mem`. At first they hold lines that are spread
-    /// evenly over it.
+    /// Lets caches hold at most `bytes` of the allocation of `mem`. At first the caches hold lines that are
+    /// spread evenly over this allocation.
     pub(crate) fn limit_cached(&mut self, mem: Mem, bytes: u64) {
         self.model.limit_cached(mem.allocation(), bytes);
     }
@@ -114,13 +114,12 @@ impl Host {
         DeviceId(self.first_device.0 + u16::from(local))
     }
 
-    /// Creates a driver ring of `entries` entries of `bytes` each, at the socket of the core that asks for
-    /// it.
+    /// Creates a driver ring of `entries` entries of `bytes` each, at the socket of `core`.
     pub(crate) fn add_ring(&mut self, core: CoreId, queue: RingQueue, entries: u32, bytes: u32) -> Ring {
         self.rings.add(self.sockets.of_core(core), queue, entries, bytes)
     }
 
-    /// The core with this number, which is below [`MAX_CORES`].
+    /// The core with this number. The number is below [`MAX_CORES`].
     pub(crate) fn core(&mut self, core: CoreId) -> &mut Core {
         while self.cores.get(core).is_none() {
             self.cores.push(Core::new());
@@ -128,7 +127,8 @@ impl Host {
         &mut self.cores[core]
     }
 
-    /// Whether a core holds the line at `place`. If so, no other agent has written the line meanwhile.
+    /// Whether a core holds the line at `place`. If so, no other agent has written the line since the core
+    /// got it.
     pub(crate) fn holds(&self, place: MemPlace, core: CoreId) -> bool {
         self.model.holds(place, core)
     }
@@ -149,8 +149,8 @@ impl Host {
         self.model.at_hand(lines)
     }
 
-    /// When a core has done work that a program states as `span`. Work consists of instructions, so a faster
-    /// core is done earlier.
+    /// Lets a core do work that a program states as `span`. Returns when the work is done. Work consists of
+    /// instructions, so a faster core is done earlier.
     pub(crate) fn compute(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let (stated, clock) = self.clocks;
         let span = match stated == clock {
@@ -168,14 +168,14 @@ impl Host {
         }
     }
 
-    /// When a core has done other work of length `span` that begins at `at`.
+    /// Lets a core do other work of length `span` from `at` on. Returns when the work is done.
     #[inline]
     pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         self.model.work(at, core, span)
     }
 
-    /// When everything that a core has loaded by `at` is there, so that a core that needs the values
-    /// continues.
+    /// When everything that a core has loaded by `at` is there. A core that needs the loaded values continues
+    /// then.
     #[inline]
     pub(crate) fn loaded(&mut self, at: Ps, core: CoreId) -> Ps {
         self.model.loaded(at, core)
@@ -193,7 +193,7 @@ impl Host {
         matches!(self.model, MemoryModel::Hierarchy(_))
     }
 
-    /// Takes the cores to wake, besides those that an access names.
+    /// Takes the cores to wake, in addition to the woken cores that accesses return.
     #[inline]
     pub(crate) fn take_woken(&mut self) -> CoreSet {
         self.model.take_woken()
@@ -214,7 +214,7 @@ impl Host {
         self.model.watch(place, core);
     }
 
-    /// The cores of a set, in ascending order. The set must not be used any more.
+    /// The cores of a set, in ascending order. The set must not be used afterwards.
     pub(crate) fn cores_of(&mut self, set: CoreSet) -> Cores {
         self.model.sets().take(set)
     }
@@ -245,7 +245,7 @@ impl Host {
         if self.socket_of(core) == device { Ps::ZERO } else { self.sockets.pcie_hop }
     }
 
-    /// Extra time of a device at this socket to reach `len` bytes from a place on.
+    /// Extra time for a device at this socket to reach `len` bytes from a place on.
     #[inline]
     pub(crate) fn dma_hop(&self, device: CpuSocket, place: MemPlace, len: u64) -> Ps {
         match &self.model {
@@ -254,7 +254,7 @@ impl Host {
         }
     }
 
-    /// Extra time of a device at this socket to reach an entry of a ring.
+    /// Extra time for a device at this socket to reach an entry of a ring.
     #[inline]
     pub(crate) fn ring_hop(&self, device: CpuSocket, ring: &Ring) -> Ps {
         if ring.home() == device { Ps::ZERO } else { self.sockets.dma(true) }

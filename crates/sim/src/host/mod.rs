@@ -1,4 +1,4 @@
-//! A host: its cores, its memory, and the time to reach a line of it.
+//! A host: its cores, its memory, and the time to reach a line of memory.
 //!
 //! `machine` puts the host together. All accesses to memory go through `access` to a `model`, which is `flat`
 //! or `hierarchy`. `reach` describes accesses. `incoming` makes DMA writes visible.

@@ -85,7 +85,7 @@ impl MemoryModel {
         }
     }
 
-    /// When a core has done other work of length `span` that begins at `at`.
+    /// Lets a core do other work of length `span` from `at` on. Returns when the work is done.
     #[inline]
     pub(super) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         match self {
@@ -112,8 +112,8 @@ impl MemoryModel {
         }
     }
 
-    /// Takes the cores to wake because a line has changed or left their caches, besides those that an access
-    /// names.
+    /// Takes the cores to wake because a line has changed or left their caches, in addition to the woken
+    /// cores that accesses return.
     #[inline]
     pub(super) fn take_woken(&mut self) -> CoreSet {
         match self {

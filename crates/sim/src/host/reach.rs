@@ -73,7 +73,7 @@ impl Lines {
 pub(crate) struct Access {
     /// When the access is done.
     pub(crate) done: Ps,
-    /// Cores whose threads slept until one of the lines is written.
+    /// Cores whose threads slept until one of the lines was written.
     pub(crate) woken: CoreSet,
 }
 

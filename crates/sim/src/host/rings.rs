@@ -88,7 +88,7 @@ impl RingEntry<'_> {
     }
 }
 
-/// Bytes that rings have taken so far.
+/// Bytes of all rings so far, by their kind.
 #[derive(Default)]
 pub(super) struct Rings {
     send: u64,

@@ -1,10 +1,10 @@
-//! The sockets of a host: the cores of each, and the extra time from one to another.
+//! The CPU sockets of a host: their cores, and the extra times between them.
 
 use crate::core::index::CoreId;
 use crate::core::ps::Ps;
 use doorbell_nic::Profile;
 
-/// The number of a socket. There are at most four.
+/// The number of a CPU socket. A host has at most four sockets.
 pub(crate) type CpuSocket = u8;
 
 /// The number of sockets, and the distances between them.
@@ -42,8 +42,8 @@ impl Sockets {
         if self.count == 1 { 0 } else { (u16::from(core.0) / self.cores % u16::from(self.count)) as u8 }
     }
 
-    /// Extra time of a DMA that finds a line at another socket. If the line's home is elsewhere too, the home
-    /// is asked first.
+    /// Extra time of a DMA that finds a line at another socket. If the line's home is not the device's
+    /// socket, the home is asked first.
     pub(super) fn dma(self, home_is_elsewhere: bool) -> Ps {
         self.pcie_hop + if home_is_elsewhere { self.hop } else { Ps::ZERO }
     }

@@ -23,15 +23,15 @@ pub(super) struct FetchTime {
 }
 
 impl FetchTime {
-    /// The times for a latency of `whole`. The lines in flight are as many as give one line each `interval`
-    /// at a latency of `near`.
+    /// The times for a latency of `whole`. The number of lines in flight is the number that gives one line
+    /// per `interval` at a latency of `near`.
     pub(super) fn of(whole: Ps, (near, interval): (Ps, Ps)) -> FetchTime {
         let interval = whole.share(interval.0, near.0.max(1));
         FetchTime { whole, interval: interval.min(whole) }
     }
 }
 
-/// A stream that has come as far as the line before `next`.
+/// A stream of accesses. The core last accessed the line before `next`.
 #[derive(Clone, Copy)]
 struct Stream {
     next: LineNumber,
@@ -40,7 +40,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// Number of lines skipped if a core goes on at a line; none if that line is not in flight yet.
+    /// Number of lines that the core skips if it continues the stream at line `at`; `None` if this line is
+    /// not in flight yet.
     fn left_out(&self, at: LineNumber, way: FetchTime) -> Option<u64> {
         if self.next.allocation != at.allocation {
             return None;
@@ -62,9 +63,9 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// When a line from DRAM reaches a core that asks for it at `asked`. A line of a stream comes one
-    /// interval after the line before. If the core was slow, all lines in flight wait for it. Any other line
-    /// takes the whole latency, and may begin a stream.
+    /// When line `at` reaches a core that requests the line at time `asked`. A line of a stream comes one
+    /// interval after the previous line. If the core is slow, the lines in flight are already there. Any
+    /// other line takes the whole latency, and may begin a stream.
     pub(super) fn there(&mut self, asked: Ps, at: LineNumber, way: FetchTime) -> Ps {
         let next = LineNumber { line: at.line.wrapping_add(1), ..at };
         for stream in &mut self.0 {
@@ -167,8 +168,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any order of accesses, a line takes no longer than an isolated line plus a line skipped in a
-        /// stream. Lines come no faster than the number in flight per latency allows.
+        /// In any order of accesses, a line takes at most twice the latency. Lines come no faster than the
+        /// number in flight per latency allows.
         #[test]
         fn lines_come_no_faster_than_they_can(
             steps in prop::collection::vec((0u32..3, 0u64..200), 1..60),

@@ -63,7 +63,8 @@ impl Kernel {
         self.answer(at, id);
     }
 
-    /// Called when a program has taken received data. Tells the peer about new room if necessary.
+    /// Sends the peer an ACK if one is due, or if the peer must learn about new room. Called when a program
+    /// has taken received data.
     pub(crate) fn taken(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
         let mss = self.costs.mss;
         let TcpSocket { into, state, .. } = &self.sockets[id];
@@ -72,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// Closes a socket for a program. Written data is still sent, and then the end. If the program has not
+    /// Closes a socket for a program. Written data is still sent, and a FIN follows. If the program has not
     /// taken all received data, the connection is reset instead, so that the peer does not wait in vain (RFC
     /// 2525, 2.17).
     pub(crate) fn close(&mut self, at: &mut KernelContext<'_>, id: SocketId) {
@@ -118,8 +119,8 @@ impl Kernel {
         self.let_go(at.device, id);
     }
 
-    /// Handles the acknowledgement and the window of a peer's segment. The first one establishes the
-    /// connection.
+    /// Handles the acknowledgement and the window of a peer's segment. The first acknowledgement establishes
+    /// the connection.
     fn acknowledged(&mut self, at: &mut KernelContext<'_>, id: SocketId, segment: &Segment) {
         let socket = &mut self.sockets[id];
         if let SocketState::Asked(listener) = socket.state {

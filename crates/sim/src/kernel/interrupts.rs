@@ -62,7 +62,8 @@ impl Kernel {
         Ps(costs.interrupt_entry)
     }
 
-    /// Lets the driver take the next frame, or end its poll if there is none. Returns the core's time.
+    /// Lets the driver take the next frame, or end its poll if there is none. Returns the time that this
+    /// takes on the core.
     pub(crate) fn poll(&mut self, host: &mut Host, device: &mut SimDevice, env: &mut Env) -> Ps {
         let clock = env.now;
         let mut at = KernelContext { host, device, env, core: INTERRUPTED, clock };
@@ -80,7 +81,7 @@ impl Kernel {
         at.clock - clock
     }
 
-    /// Sends an ACK that has waited long enough. Returns the core's time.
+    /// Sends a delayed ACK if it is due. Returns the time that this takes on the core.
     pub(crate) fn delayed_ack(
         &mut self,
         host: &mut Host,
@@ -115,8 +116,8 @@ impl Kernel {
         at.clock - now
     }
 
-    /// Takes a frame through the driver. The frame becomes part of a segment, which goes to its socket when
-    /// complete.
+    /// Takes a frame through the driver. The frame becomes part of a segment. A complete segment goes to its
+    /// socket.
     fn take_frame(&mut self, at: &mut KernelContext<'_>, frame: ReceivedFrame) {
         let (ring, entry) = at.device.ethernet().read_descriptor();
         let read = at.host.reach_entry(at.clock, Agent::Core(at.core), ring.whole(entry), AccessKind::Load);
@@ -147,14 +148,14 @@ impl Kernel {
         }
     }
 
-    /// Whether a frame continues the last frames.
+    /// Whether a frame continues the segment that is merged from the last frames.
     fn continues(&self, segment: &Segment) -> bool {
         let follows =
             |merged: &Segment| merged.to == segment.to && merged.seq + u64::from(merged.len) == segment.seq;
         self.interrupts.merged.as_ref().is_some_and(follows)
     }
 
-    /// Hands the segment merged from the last frames to its socket.
+    /// Ends the merging of frames, and hands the merged segment to its socket.
     fn end_merging(&mut self, at: &mut KernelContext<'_>) {
         let Some(segment) = self.interrupts.merged.take() else { return };
         let mut held = std::mem::take(&mut self.interrupts.held);

@@ -6,8 +6,8 @@
 //! - `interrupts`: the NIC's interrupts, and the driver's poll on the interrupted core.
 //! - `input`: a segment from the driver to its socket.
 //!
-//! Programs call `provider/sockets`. The kernel takes time of the core that calls or is interrupted. The
-//! profile has these times.
+//! Programs call `provider/sockets`. The kernel's work occupies the core that makes the call or is
+//! interrupted. The profile gives the times.
 
 mod input;
 mod interrupts;

@@ -1,5 +1,5 @@
 //! A socket: the data to send, the received data, and the rules of TCP for a fabric that loses nothing. Time
-//! and memory are not part of it.
+//! and memory are not modelled here.
 
 use crate::core::index::{PortId, SocketId, ThreadId};
 use crate::core::ps::Ps;
@@ -44,17 +44,17 @@ pub(crate) struct HeldBytes {
     pub(crate) buffer: u64,
 }
 
-/// The sending direction. Bytes are numbered from 0; the end has a number as a byte has.
+/// The sending direction. Bytes are numbered from 0. The end of the stream has a number, too.
 pub(crate) struct Outgoing {
     /// Buffer of the unacknowledged bytes; none for a listener, and for a socket that has ended.
     pub(crate) data: Option<SocketBuffer>,
-    /// Number of bytes that the peer has acknowledged, that have been sent, and that the program has written.
+    /// Numbers of bytes: acknowledged by the peer, sent, and written by the program.
     acked: u64,
     sent: u64,
     written: u64,
     /// The first byte that the peer has no room for.
     edge: u64,
-    /// Whether the program will write no more.
+    /// Whether the program has ended this direction.
     ends: bool,
     /// Most bytes of a frame, and of a segment.
     mss: u32,
@@ -116,8 +116,8 @@ impl Outgoing {
         self.ends = true;
     }
 
-    /// Records that the peer has all bytes before `ack` and has room for bytes before `edge`. Lower values
-    /// are old.
+    /// Records that the peer has all bytes before `ack` and has room for bytes before `edge`. Values lower
+    /// than earlier ones are outdated.
     fn acknowledged(&mut self, ack: u64, edge: u64) {
         self.acked = self.acked.max(ack);
         self.edge = self.edge.max(edge);
@@ -145,7 +145,8 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next segment. Returns the number of its first byte, and whether no data is left behind it.
+    /// Takes the next segment. Returns the number of its first byte, and whether no written data is left
+    /// after it.
     fn take(&mut self, len: u32, control: SegmentControl) -> (u64, bool) {
         let seq = self.sent;
         self.sent += u64::from(len) + u64::from(control == SegmentControl::Fin);
@@ -214,8 +215,8 @@ impl Incoming {
         self.untold() > 0
     }
 
-    /// Whether the peer must be told about new room. At most half of the buffer was open to the peer. The
-    /// room now is at least twice as large, and takes a frame or half of the buffer.
+    /// Whether the peer must learn about new room. This is so if the peer knows of room for at most half of
+    /// the buffer, and if the room now is at least twice as large and holds a frame or half of the buffer.
     pub(crate) fn owes_room(&self, mss: u32) -> bool {
         let left = self.edge.saturating_sub(self.next);
         let room = self.room_up_to().saturating_sub(self.next);

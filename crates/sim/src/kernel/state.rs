@@ -41,7 +41,7 @@ pub(super) struct Interrupts {
     pub(super) busy: Ps,
     /// Frames whose buffers the driver has not yet replaced in the NIC.
     pub(super) emptied: u32,
-    /// The segment merged from the last frames, and the places of their data.
+    /// The segment that is merged from the last frames. The next field has the places of their data.
     pub(super) merged: Option<Segment>,
     pub(super) held: Vec<HeldBytes>,
     pub(super) count: u64,
@@ -116,7 +116,7 @@ impl Kernel {
         })
     }
 
-    /// Creates a listener. Returns it with its port, or none if no port is left.
+    /// Creates a listener. Returns the listener with its port; `None` if no port is left.
     pub(crate) fn listen(&mut self, host: &mut Host, owner: ThreadId) -> Option<(SocketId, u16)> {
         let number = self.listeners.len();
         if number == PORTS {
@@ -155,7 +155,7 @@ impl Kernel {
         self.wake(socket, SocketWant::Room);
     }
 
-    /// Frees the buffers of a socket that has ended.
+    /// Frees the buffers of a socket, if the socket has ended.
     pub(super) fn let_go(&mut self, device: &mut SimDevice, socket: SocketId) {
         let socket = &mut self.sockets[socket];
         if socket.is_over()

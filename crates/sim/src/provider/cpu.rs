@@ -102,8 +102,8 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Whether everything that the last pass looked at is unchanged, and as close as it was then. Two passes
-    /// that both had to fetch a line are alike, but the next pass has the line.
+    /// Whether everything that the last pass read is unchanged, and was and is in the core's own cache. Two
+    /// passes that both had to fetch a line are alike, but the next pass finds the line in the cache.
     fn unchanged(&self, w: &mut World) -> bool {
         let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
@@ -122,7 +122,7 @@ impl SimProvider<'_> {
         })
     }
 
-    /// Asks to be woken when something that the last pass looked at changes.
+    /// Asks to be woken when something that the last pass read changes.
     fn watch(&self, w: &mut World) {
         let World { env, threads, hosts, devices, .. } = w;
         let host = &mut hosts[self.machine];
@@ -190,7 +190,7 @@ impl Cpu for SimProvider<'_> {
             thread.idle += window.overlap(started, since);
             let deadline = Ps::from(deadline);
             if !skip || !steady || since >= deadline || !self.unchanged(w) {
-                // Without this, a thread that only pauses would never stop.
+                // Without the check of `w.end`, a thread that only pauses would never stop.
                 return (false, since > w.end);
             }
             // A change before the clock reaches `since` wakes the thread at once.
@@ -271,7 +271,7 @@ impl Cpu for SimProvider<'_> {
     }
 
     fn write(&self, mem: Mem, offset: u64, from: &[u8]) {
-        // Line by line, so that the NIC can see a partial write.
+        // The write goes line by line, so that the NIC can see a partial write.
         let mut done = 0;
         while done < from.len() {
             let at = mem.start() + offset + done as u64;

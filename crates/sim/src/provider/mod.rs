@@ -101,7 +101,7 @@ impl<'y> SimProvider<'y> {
         self.suspend();
     }
 
-    /// Lets everything happen that comes before this thread's clock.
+    /// Lets everything before this thread's clock happen: events, and actions of other threads.
     fn sync(&self) {
         if std::thread::panicking() {
             return; // The thread is being dropped.
@@ -125,16 +125,16 @@ impl<'y> SimProvider<'y> {
         false
     }
 
-    /// Lets this thread's MMIO writes leave before the thread creates an object. Objects are numbered in
-    /// order of creation. So a thread that creates one must not be ahead of other threads that create some
-    /// after their MMIOs.
+    /// Lets this thread's MMIO writes leave before the thread creates an object. A thread may run ahead after
+    /// MMIO writes. But objects are numbered in the order of creation, and this order must follow virtual
+    /// time.
     fn make_in_turn(&self) {
         if self.with(|w| !w.hosts[self.machine].cores[self.core].mmio.is_empty()) {
             self.sync();
         }
     }
 
-    /// Begins an operation with an effect, at this thread's clock.
+    /// Begins an operation that changes shared state, at this thread's clock.
     fn effect(&self) {
         if std::thread::panicking() {
             return;

@@ -10,8 +10,9 @@ use crate::world::World;
 use doorbell_verbs::{CqHandle, VerbsError, Wc};
 
 impl SimProvider<'_> {
-    /// Whether all completions visible at this thread's clock are on their way already. Completions that the
-    /// world has still to produce come later than that. Only this thread takes completions from its CQs.
+    /// Whether all completions that are visible at this thread's clock are on their way already. Completions
+    /// that the world has still to produce become visible after this clock. Only this thread takes
+    /// completions from its CQs.
     fn knows_completions(&self, w: &World, device: DeviceId) -> bool {
         let clock = w.threads[self.thread].clock;
         let ahead = |d: &SimDevice| clock < w.env.now + d.pcie.least_write();

@@ -15,7 +15,7 @@ use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError}
 
 impl SimProvider<'_> {
     /// Writes lines of a WQE, or doorbells, through the core's write-combining buffers. `then` happens when
-    /// the last write is at the NIC. The thread waits only if all buffers may be taken.
+    /// the last write is at the NIC. The thread waits only if all buffers may be in use.
     fn mmio(&self, device: DeviceId, writes: u32, doorbell: bool, then: Packed) {
         for behind in (0..writes).rev() {
             let last = behind == 0;
@@ -59,8 +59,7 @@ impl SimProvider<'_> {
         env.queue.push(leaves.max(env.now), SimEvent::MmioOut { device, thread: self.thread });
     }
 
-    /// Waits for the core's stores: they must be in memory or the cache before an MMIO write that announces
-    /// them.
+    /// Waits for the core's stores. They must be in memory or the cache before an MMIO write announces them.
     #[cold]
     fn await_stores(&self, w: &mut World) {
         w.wake_others(self.machine);
@@ -181,7 +180,7 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Announces `count` WQEs to the NIC. If there is one only, it has `lines` lines.
+    /// Announces `count` WQEs to the NIC. If there is only one WQE, it has `lines` lines.
     fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let (method, life) = self.with(|w| {
@@ -226,8 +225,8 @@ impl SimProvider<'_> {
 
     /// ibv_post_send(3).
     pub(super) fn post_list(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {
-        // Inline payload is read from memory now. Otherwise posted WQEs are seen only when the MMIO write
-        // leaves, which is an event.
+        // Inline payload is read from memory now. Without inline payload, no agent sees the posted WQEs
+        // before the MMIO write leaves the core, which is an event.
         if list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
             self.effect();
         }

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const EADDRINUSE: i32 = 98;
 const EHOSTUNREACH: i32 = 113;
 
-/// Why the machine of a thread with sockets has a kernel.
+/// Message of a panic if the machine of a thread with sockets has no kernel.
 const HAS_TCP: &str = "a machine with sockets has TCP";
 
 /// Bytes of a word that a copy loads and stores.
@@ -46,7 +46,7 @@ fn invalid<T>(why: &str) -> Result<T, SocketError> {
 }
 
 impl SimProvider<'_> {
-    /// Runs something in the kernel at this thread's clock, and moves the clock to its end.
+    /// Runs `run` in the kernel at this thread's clock, and moves the clock to the end of `run`.
     fn in_kernel<R>(&self, run: impl FnOnce(&mut Kernel, &mut KernelContext<'_>) -> R) -> R {
         self.with(|w| {
             let World { kernels, hosts, devices, env, threads, .. } = w;
@@ -211,7 +211,7 @@ impl SimProvider<'_> {
         taken
     }
 
-    /// The device that a machine uses for TCP, brought up.
+    /// Brings up and returns the device that a machine uses for TCP.
     ///
     /// # Errors
     /// If the machine cannot be reached.

@@ -21,7 +21,7 @@ impl SimProvider<'_> {
     }
 }
 
-/// Bytes of the largest WQE of a send queue, which is the distance between its entries.
+/// Bytes of the largest WQE of a send queue. This is also the distance between the queue's entries.
 fn largest_wqe(generation: Generation, attr: &QpInitAttr) -> u32 {
     let layout = generation.wqe();
     let sges = wqe::Payload::Sges(attr.cap.max_send_sge.max(1));

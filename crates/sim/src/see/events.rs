@@ -16,7 +16,7 @@ use doorbell_transport::{Body, Packet, Syndrome};
 /// The world's state for the tracer.
 #[derive(Clone, Copy)]
 struct TraceView<'a> {
-    /// Time of the event in question.
+    /// Time of the event that is traced.
     now: Ps,
     env: &'a Env,
     devices: &'a IdVec<DeviceId, SimDevice>,
@@ -67,9 +67,9 @@ impl TraceView<'_> {
 }
 
 impl Tracer {
-    /// Called before an event is processed. Looks at the effects of the last event, which posts and polls
-    /// since then do not change. Returns false if everything asked for has been seen; then no further event
-    /// need be shown.
+    /// Called before an event is processed. First records the effects of the previous event. Posts and polls
+    /// since then do not change these effects. Returns false if everything requested has been seen. The
+    /// tracer then needs no further event.
     pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: SimEvent) -> bool {
         self.settle(env, devices);
         if self.is_done() {
@@ -91,8 +91,8 @@ impl Tracer {
         true
     }
 
-    /// Looks at the effects of the last event: at its device, and at devices with packets at ports, which may
-    /// have found room.
+    /// Records the effects of the last event: on its device, and on devices with packets at ports, because
+    /// these packets may have found room.
     pub(super) fn settle(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>) {
         let Some((now, event)) = self.last.take() else { return };
         let view = TraceView { now, env, devices };
@@ -108,7 +108,7 @@ impl Tracer {
         }
     }
 
-    /// The operation that a request packet or a response belongs to.
+    /// The operation to which a request packet or a response belongs.
     fn operation(&mut self, view: TraceView<'_>, flight: &Flight) -> Option<&mut TracedOperation> {
         if !flight.segment.is_none() {
             return None;
@@ -120,7 +120,7 @@ impl Tracer {
         }
     }
 
-    /// The path that a packet in flight extends: its message's, or its operation's.
+    /// The path that a packet in flight extends: the path of its message, or the path of its operation.
     fn way(&mut self, view: TraceView<'_>, number: FlightId) -> Option<&mut OperationPath> {
         let flight = &view.env.flights[number];
         if is_unreliable(flight.packet.transport) {
@@ -175,7 +175,7 @@ impl Tracer {
     fn sent(&mut self, view: TraceView<'_>, device: DeviceId, unit: UnitId, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let since = view.devices[device].sends_since(unit);
-        // The id may have belonged to another packet.
+        // The id may have belonged to an earlier packet.
         self.operations.messages.remove(&number);
         let mut flow = None;
         let mut message = None;
@@ -197,8 +197,8 @@ impl Tracer {
         self.drawing.slice(TrackPlace::SendingUnit(device, unit), &name(view, flight), since, now, flow);
     }
 
-    /// Handles an arrival. The packet's last bit would be at the port now if the port were not busy with
-    /// other packets.
+    /// Handles the arrival of a packet's last bit at a port. The packet passes the port later if the port is
+    /// busy with other packets.
     fn arrived(&mut self, view: TraceView<'_>, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
         let Flight { out_port: out, lost, link_bytes, .. } = *flight;

@@ -16,12 +16,12 @@ pub(super) struct TracedOperation {
     /// First PSN, once a sending unit has made the first packet, and number of PSNs.
     pub(super) psns: Option<(u32, u32)>,
     pub(super) way: OperationPath,
-    /// PSNs that the response takes, which is more than one for READs.
+    /// Number of PSNs of the response: more than one for a long READ.
     answers: u32,
-    /// Packets of the message, if the operation ends with its acknowledgement: it brings no data and gets no
-    /// CQE.
+    /// Packets of the message, if the operation ends with the message's acknowledgement because it returns no
+    /// data and gets no CQE.
     ends_after: Option<u32>,
-    /// Whether the NIC has been told of the WQE.
+    /// Whether the WQE was announced to the NIC.
     announced: bool,
     answered: bool,
     /// When the response's data began to cross the PCIe link.
@@ -136,8 +136,8 @@ impl TracedOperation {
         self.placed = Some(at);
     }
 
-    /// Records the poll of the operation's CQE, and when that began to cross the PCIe link and became
-    /// visible.
+    /// Records the poll of the operation's CQE. `began` is when the CQE began to cross the PCIe link,
+    /// `visible` when it became visible.
     fn polled(&mut self, (began, visible): (Ps, Ps), (from, to): (Ps, Ps)) {
         if let Some(placed) = self.placed {
             self.way.go(Wait::PcieLink, OperationStage::DataWrite, placed, began);
@@ -210,7 +210,7 @@ impl Operations {
         posted.skip_while(move |(wqe, _)| *wqe != first).take(count).filter_map(|(_, o)| o.as_mut())
     }
 
-    /// The operation that a response is for.
+    /// The operation to which a response belongs.
     pub(super) fn of_psn(&mut self, of: DeviceQp, psn: u32) -> Option<&mut TracedOperation> {
         let all = self.on.get_mut(&of)?.posted.iter_mut().rev();
         all.filter_map(|(_, operation)| operation.as_mut()).find(|operation| operation.has(psn))

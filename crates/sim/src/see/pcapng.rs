@@ -1,6 +1,5 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng): Ethernet, IPv4, UDP and RoCEv2, with an interface for
-//! each port. A packet is written when its last bit would be at its destination port. Times are in
-//! picoseconds.
+//! each port. A packet is written when its last bit reaches the destination port. Times are in picoseconds.
 
 use super::file::TraceFile;
 use crate::core::index::PortId;
@@ -82,7 +81,7 @@ fn checksum(header: &[u8]) -> u16 {
 
 /// The Ethernet frame of a packet, without its FCS.
 fn frame(c: &Captured<'_>) -> Vec<u8> {
-    // NICs do this so that routers spread QPs over several paths.
+    // NICs derive the port from the QP so that routers spread QPs over several paths.
     let src_port = 0xc000 | (c.qpn & 0x3fff) as u16;
     let (src, dst) = (address(c.from), address(c.into));
     let route = Route { ip: IpRoute::V4 { src, dst, id: 0, dont_fragment: true }, src_port };

@@ -191,7 +191,7 @@ impl<T: Track> Perfetto<T> {
         self.file.write(&framed.0);
     }
 
-    /// The number of a track, whose description is written before its first use.
+    /// The number of a track. Before the first use of a track, writes the track's description.
     fn uuid(&mut self, track: T, names: &T::Names) -> u64 {
         if let Some(uuid) = self.uuids.get(&track) {
             return *uuid;
@@ -264,7 +264,7 @@ impl<T: Track> Perfetto<T> {
         self.event(slice.from, &event, &told);
     }
 
-    /// Ends the slice of a track that began last.
+    /// Ends the last begun slice of a track.
     pub(super) fn end(&mut self, names: &T::Names, track: T, time: Ps) {
         let uuid = self.uuid(track, names);
         let mut event = ProtoMessage::default();

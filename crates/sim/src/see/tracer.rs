@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Operations that may be posted after the last traced one: per traced operation, and at least. Then the
-/// trace ends even if some traced operations have not ended.
+/// Operations that may be posted after the last traced operation: this many for each traced operation, but at
+/// least [`LATER`]. After these, the trace ends even if some traced operations have not ended.
 const LATER_PER_OPERATION: u64 = 16;
 const LATER: u64 = 1024;
 
@@ -31,8 +31,8 @@ pub struct Tracing {
     pub pcap: Option<Box<dyn Write + Send>>,
     /// Start of the trace. The default is the start of the metering window.
     pub from: Option<Time>,
-    /// Number of operations to trace, in order of posting; at least 1. Both files end when the last of them
-    /// has ended, or when 16 times as many, at least 1024, were posted later.
+    /// Number of operations to trace, in order of posting; at least 1. Both files end when all of these have
+    /// ended, or when 16 times as many operations (at least 1024) were posted later.
     pub operations: u64,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Tracing {
 pub struct Traced {
     /// Number of traced operations.
     pub operations: u64,
-    /// Traced operations that had not ended when the trace did.
+    /// Traced operations that had not ended when the trace ended.
     pub unfinished: u64,
     /// Whether the requested number of operations was reached, so that the trace ended before the run.
     pub reached_limit: bool,
@@ -70,7 +70,7 @@ pub(super) enum ReceivedPacket {
     Message(TracedMessage),
 }
 
-/// State of a device when last seen.
+/// State of a device when the tracer last read it.
 #[derive(Default)]
 pub(super) struct LastSeen {
     pub(super) counts: [Option<u64>; COUNTS.len()],
@@ -196,7 +196,7 @@ impl Tracer {
         }
     }
 
-    /// Whether everything asked for has been seen.
+    /// Whether everything requested has been seen.
     pub(super) fn is_done(&self) -> bool {
         let Operations { live, messages, .. } = &self.operations;
         let ended = *live == 0 && messages.is_empty();
@@ -246,8 +246,8 @@ impl Tracer {
         }
     }
 
-    /// Records a doorbell or a line of a WQE that is about to leave a core. It changes nothing else that is
-    /// traced, so it is no [`Tracer::event`].
+    /// Records a doorbell or a line of a WQE that is about to leave a core. The event of the MMIO write
+    /// changes nothing else that is traced, so [`Tracer::event`] does not handle it.
     pub(crate) fn mmio(&mut self, core: (MachineId, CoreId), device: &SimDevice, mmio: &Mmio) {
         let (from, left) = device.mmio_leaves(mmio);
         if from >= self.from {
@@ -260,7 +260,7 @@ impl Tracer {
         }
     }
 
-    /// Records that a thread has announced `count` WQEs by the time `told`. The NIC knows of them at `at`.
+    /// Records that a thread has announced `count` WQEs at time `told`. The NIC knows of them at `at`.
     fn announced(&mut self, core: (MachineId, CoreId), of: (DeviceId, QpId), count: usize, told: Ps, at: Ps) {
         if let Some(built) = self.built.remove(&core) {
             self.drawing.slice(TrackPlace::Core(core.0, core.1), "MMIO", built, told, None);

@@ -20,7 +20,8 @@ pub(super) enum OperationStage {
     /// The packet does not arrive.
     Lost,
     ReceivingUnit,
-    /// The responder's NIC reads the data, or waits for an atomic's lock and then reads the word.
+    /// The responder's NIC reads the data. In the next variant, it waits for an atomic's lock and then reads
+    /// the word.
     DataRead,
     AtomicRead,
     /// The requester's NIC writes the data.

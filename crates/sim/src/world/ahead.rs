@@ -11,7 +11,8 @@ use crate::core::index::{DeviceId, FlightId};
 use crate::core::queue::SimEvent;
 use crate::device::SimDevice;
 
-/// Buckets of the queue by which data is prefetched: data that an event names, and data that it leads to.
+/// Numbers of buckets by which data is prefetched before its event. The first is for data that an event
+/// names, the second for data to which that data points.
 const NAMED: u64 = 10;
 const LED_TO: u64 = 5;
 

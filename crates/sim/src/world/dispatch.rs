@@ -42,8 +42,8 @@ impl World {
         }
     }
 
-    /// Processes all events before `key`, the key of the running thread. Returns false if a thread's turn is
-    /// among them, or an interrupt that puts the running thread off.
+    /// Processes all events before `key`, the key of the running thread. Returns false if a thread's turn
+    /// comes before `key`, or if an interrupt delays the running thread.
     #[inline]
     pub(crate) fn run_before(&mut self, key: EventKey) -> bool {
         if self.env.queue.next_key() < key {
@@ -213,8 +213,8 @@ impl World {
         }
     }
 
-    /// Runs something in the kernel of a device's machine, on the core that is interrupted for it. `run`
-    /// returns the time that it takes of the core.
+    /// Runs `run` in the kernel of a device's machine, on the core that takes interrupts. `run` returns the
+    /// time that it takes on this core.
     fn in_kernel(
         &mut self,
         device: DeviceId,

@@ -17,18 +17,19 @@ use doorbell_nic::cost::Costs;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Number of pending events from which a simulation is larger than a processor's caches.
+/// Least number of pending events at which the data of a simulation exceed a processor's caches.
 pub(super) const CROWD: u32 = 4096;
 
-/// Buckets of the queue up to which data is prefetched: data that events name, and data that it leads to.
+/// Buckets of the queue up to which data was prefetched. The first is for data that events name, the second
+/// for data to which that data points.
 #[derive(Default)]
 pub(super) struct Fetched {
     pub(super) named: u64,
     pub(super) led_to: u64,
 }
 
-/// The out-of-band exchange, for which programs otherwise use TCP: values by key, and threads that wait for a
-/// key.
+/// The out-of-band exchange: values by key, and threads that wait for a key. On real machines, programs use
+/// TCP for it.
 #[derive(Default)]
 pub(crate) struct Exchange {
     pub(crate) published: HashMap<Box<str>, Box<[u8]>>,
@@ -69,7 +70,7 @@ pub(crate) struct World {
     /// Kernels of the machines that have TCP.
     pub(crate) kernels: IdVec<MachineId, Option<Box<Kernel>>>,
     /// Whether threads may not run ahead. Set if caches of some host have sizes, because one thread's
-    /// accesses then affect those of other threads. Also set if a kernel interrupts threads.
+    /// accesses then affect the accesses of other threads. Also set if a kernel interrupts threads.
     pub(crate) sized: bool,
     pub(crate) devices: IdVec<DeviceId, SimDevice>,
     pub(crate) threads: IdVec<ThreadId, Thread>,
@@ -79,9 +80,10 @@ pub(crate) struct World {
     /// The first key after the end.
     pub(super) past_end: EventKey,
     pub(crate) skip_pauses: bool,
-    /// Whether an interrupt has put off the running thread.
+    /// Whether an interrupt has delayed the running thread.
     pub(super) interrupted: bool,
-    /// Key of the present cause. It orders the effects of the cause within a picosecond.
+    /// Key of the event or thread's turn that is being processed. It orders the effects of this event within
+    /// a picosecond.
     pub(crate) cause: EventKey,
     /// Number of pending events from which an event needs more than its handler: [`CROWD`], or 0 while a
     /// tracer is attached.

@@ -34,7 +34,7 @@ pub(crate) struct PassStep {
     pub(crate) cost: Ps,
 }
 
-/// Most steps that a pass may have to be skipped, and most bytes that it may have read.
+/// Limits of a pass that can be skipped: most steps, and most bytes that it has read.
 const MAX_STEPS: usize = 4096;
 const MAX_BYTES: usize = 16384;
 
@@ -69,8 +69,8 @@ impl Pass {
         self.bytes.len() == other.bytes.len() && (self.bytes.is_empty() || self.bytes == other.bytes)
     }
 
-    /// Whether the pass looked at something. All loops that only wait for a time are alike, so such a pass
-    /// does not show which loop a thread is in.
+    /// Whether the pass read memory or polled a CQ. All loops that only wait for a time are alike, so such a
+    /// pass does not show which loop a thread is in.
     fn looks(&self) -> bool {
         self.steps.iter().any(|step| step.look != PassLook::Work)
     }
@@ -86,7 +86,7 @@ impl Pass {
 pub(crate) enum Waiting {
     /// Waits for its turn.
     Turn,
-    /// Sleeps in its passes until something that they read changes, or until its deadline.
+    /// Sleeps in its passes until something that the passes read changes, or until a deadline.
     Pause {
         /// When the next pass would have begun.
         since: Ps,
@@ -105,7 +105,7 @@ pub(crate) enum Waiting {
         since: Ps,
         /// When the sleep ends at the latest; [`Ps::NEVER`] if there is no deadline.
         deadline: Ps,
-        /// Time in the metering window that interrupts have taken of the core meanwhile.
+        /// Time in the metering window for which interrupts occupied the core during the sleep.
         interrupted: Ps,
     },
     /// The thread has ended.
@@ -129,13 +129,13 @@ pub(crate) struct Thread {
     steady: Pass,
     /// Number of steps of the current pass that were answered from the last pass.
     replay: Option<usize>,
-    /// Key up to which (exclusive) those answers hold.
+    /// Key before which the answers from the last pass hold.
     replay_until: EventKey,
     /// Time that interrupts have taken of the core since the change that woke the thread in a pass.
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
-    /// Address in the thread's stack at which it stopped last, for [`crate::core::fetch`].
+    /// Address in the thread's stack at which the thread stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
 
@@ -186,7 +186,7 @@ impl Thread {
         }
     }
 
-    /// Records an effect. The steps after it may be a pass.
+    /// Records an effect. The steps after the effect may match a remembered pass.
     pub(crate) fn effect(&mut self) {
         self.end_replay();
         self.pass.clear(self.clock);
@@ -201,8 +201,8 @@ impl Thread {
         self.pass.started += span;
     }
 
-    /// Delays a thread that sleeps in its passes and is or was woken for the interrupt. The rest of the pass
-    /// in progress comes after the interrupt.
+    /// Delays a thread that sleeps in its passes. The caller wakes the thread, unless it was woken before.
+    /// The rest of the pass in progress comes after the interrupt.
     pub(crate) fn put_off_in_pass(&mut self, span: Ps) {
         self.owed += span;
     }
@@ -274,9 +274,9 @@ impl Thread {
         &self.last.steps
     }
 
-    /// Resumes a thread that sleeps in its passes, in the pass in progress at `at.time`. If the rest of that
-    /// pass reads nothing, the thread continues at the end of the pass. Returns the time of its turn; `None`
-    /// if the thread does not sleep in passes or was resumed before.
+    /// Resumes a thread that sleeps in its passes. It continues in the pass that is in progress at `at.time`.
+    /// If the rest of that pass reads nothing, the thread continues at the end of the pass. Returns the time
+    /// of its turn; `None` if the thread does not sleep in passes or was resumed before.
     pub(crate) fn resume_pass(&mut self, at: EventKey) -> Option<Ps> {
         let Waiting::Pause { since, pass, deadline, waking: waking @ false } = &mut self.waiting else {
             return None;
@@ -294,8 +294,7 @@ impl Thread {
         Some(self.clock.max(at.time))
     }
 
-    /// When the last step that looked at something began, in the pass that just ended. Counted from the
-    /// pass's start.
+    /// Time from the start of the pass that just ended to the start of its last step that was not mere work.
     fn last_look(&self) -> Ps {
         let (mut begins, mut last) = (Ps::ZERO, Ps::ZERO);
         for step in &self.last.steps {

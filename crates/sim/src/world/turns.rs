@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Wakes a thread at `at` that sleeps for a socket.
+    /// Wakes a thread that sleeps for a socket. The wake-up begins at `at`.
     pub(crate) fn wake_sleeper(&mut self, thread: ThreadId, at: Ps) {
         let window = self.env.window;
         let t = &mut self.threads[thread];
@@ -130,7 +130,8 @@ impl World {
         self.describe(|_| true)
     }
 
-    /// Describes the threads that wait for others' actions, rather than for a time or while they compute.
+    /// Describes the threads that wait for actions of other threads. Leaves out threads that wait for a time
+    /// or compute.
     pub(crate) fn describe_waiting_for_others(&self) -> String {
         self.describe(|thread| match thread.waiting {
             Waiting::Key(_) | Waiting::Socket { .. } => true,
@@ -163,7 +164,7 @@ fn waits_for(thread: &Thread) -> String {
     }
 }
 
-/// Describes the memory and CQs that a thread's passes look at.
+/// Describes the memory and CQs that a thread's passes read.
 fn looked_at(thread: &Thread) -> String {
     let mut parts = looks(thread);
     let more = parts.len().saturating_sub(4);
@@ -175,7 +176,7 @@ fn looked_at(thread: &Thread) -> String {
     if text.is_empty() { "nothing at all".into() } else { text }
 }
 
-/// Descriptions of each memory word or CQ that a thread's last pass looked at.
+/// Descriptions of each memory word or CQ that a thread's last pass read.
 fn looks(thread: &Thread) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for step in thread.last_steps() {

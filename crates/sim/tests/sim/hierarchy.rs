@@ -10,7 +10,8 @@ use doorbell_verbs::{
 const BYTES: u64 = 64 << 10;
 const LINES: u64 = BYTES / 64;
 
-/// Scans a buffer before and after a send: the sent one or another one. Returns the time of the second scan.
+/// Sends a buffer. Scans this buffer or another one before and after the send. Returns the time of the second
+/// scan.
 struct Server {
     touch: Touch,
     sent: bool,

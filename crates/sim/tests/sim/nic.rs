@@ -503,7 +503,7 @@ impl Program for Streams {
     }
 }
 
-/// Destroys its QP after a while. Returns the number of ones in memory at once, and the number later.
+/// Destroys its QP after a while. Returns the number of ones in memory directly after that, and later.
 struct Destroys {
     after: Span,
 }

@@ -128,8 +128,8 @@ fn one_socket_is_as_none() {
     assert_eq!(takes(&two_sockets(1), READ, near, near), without);
 }
 
-/// The MMIO write crosses the sockets, and so does the READ's completion. Its home, which is the CQ's, is
-/// asked first.
+/// The MMIO write crosses the sockets, and so does the write of the READ's CQE. For the CQE, the home of the
+/// CQ is asked first.
 #[test]
 fn a_requester_at_another_socket_pays_twice() {
     let near = Placed::at(NEAR);
@@ -151,7 +151,7 @@ fn a_responder_pays_for_lines_that_another_socket_holds() {
     about(adds(WRITE, near, Placed::at(FAR)), 0, "an ACK does not wait until a WRITE is in memory");
 }
 
-/// Memory that fits into a cache is there from the beginning, at the socket that zeroed it.
+/// Memory that fits into a cache is in a cache from the beginning, at the socket that zeroed it.
 #[test]
 fn memory_is_in_the_cache_of_who_allocated_it() {
     let near = Placed::at(NEAR);
@@ -177,7 +177,7 @@ fn a_nic_of_its_own_makes_a_socket_near() {
 /// Loads or stores lines one after another on a core of a socket. Returns the time per line.
 struct Loads {
     mem: Mem,
-    /// Key of the thread that uses the memory before; none for the first thread.
+    /// Key of the thread that uses the memory before this thread; `None` for the first thread.
     after: Option<&'static str>,
     tells: &'static str,
     stores: bool,

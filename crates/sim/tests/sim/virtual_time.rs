@@ -156,8 +156,7 @@ impl Program for StoresAfter {
     }
 }
 
-/// After its store the thread pauses without a look in between, as it did while it only let time pass.
-/// that.
+/// After its store, the thread pauses without a look in between, as it did while it only let time pass.
 #[test]
 fn who_pauses_behind_an_effect_is_not_taken_to_be_where_it_only_lets_time_pass() {
     let run = |skip_pauses| {
@@ -269,7 +268,7 @@ fn a_line_that_others_wait_for_is_passed_faster() {
     assert!(all > least && 2 * all < each(14, &unhurried), "{all} ps each");
 }
 
-/// A host with the given time to pass a line on to a core that has waited long.
+/// A host with the given time to transfer a line to a core that has waited long.
 fn passing_on(queued: impl Fn(&doorbell_nic::Host) -> Span) -> Profile {
     let mut profile = profile("cib");
     profile.host.line_transfer_queued = queued(&profile.host);
@@ -294,7 +293,7 @@ fn an_atomic_waits_until_what_was_written_by_mmio_has_left() {
     assert_eq!(took(500, true, 600), alone);
 }
 
-/// Returns the time of an addition, which comes some time after a post or after none.
+/// Works for `work`, after a post if `posts`, and then adds. Returns the time of the addition.
 struct AddsAfter {
     mem: Mem,
     posts: bool,

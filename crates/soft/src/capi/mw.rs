@@ -72,14 +72,15 @@ unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw
         // Each bind makes a new rkey. The program gets it before the bind is carried out.
         let rkey = mw.rkey & !0xff | mw.rkey.wrapping_add(1) & 0xff;
         let flags = SendFlags::from_bits_truncate(*send_flags);
-        let op = WindowOp::Bind(bind_to(mw, rkey, bind_info));
+        let op = WindowOp::Bind(bind_to(mw, rkey as u8, bind_info));
         qp(pointer).qp.begin_post().post_window(&WindowWr { wr_id: *wr_id, flags, op })?;
         mw.rkey = rkey;
     }
     Ok(())
 }
 
-/// The bind of a window of type 2, as a work request.
+/// The bind of a window of type 2, as a work request. Only the lowest 8 bits of `rkey` count, as for the
+/// drivers mlx5, irdma and rxe.
 ///
 /// # Safety
 /// `mw` is a window of ours or null. `info` is the caller's struct, and its region is one of ours or null.
@@ -91,7 +92,7 @@ pub(super) unsafe fn bind_of(
     // SAFETY: vouched for by the caller.
     unsafe {
         match mw.as_ref() {
-            Some(mw) if mw.mw_type == TYPE_2 => Ok(WindowOp::Bind(bind_to(mw, rkey, &*info))),
+            Some(mw) if mw.mw_type == TYPE_2 => Ok(WindowOp::Bind(bind_to(mw, rkey as u8, &*info))),
             _ => Err(EINVAL),
         }
     }
@@ -101,7 +102,7 @@ pub(super) unsafe fn bind_of(
 ///
 /// # Safety
 /// The region in `info` is one of ours or null.
-unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
+unsafe fn bind_to(mw: &ibv_mw, tag: u8, info: &ibv_mw_bind_info) -> Bind {
     let part = (!info.mr.is_null()).then(|| {
         // SAFETY: vouched for by the caller.
         let (lkey, may_be_bound) = unsafe { mr::for_windows(info.mr) };
@@ -114,7 +115,7 @@ unsafe fn bind_to(mw: &ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Bind {
             is_zero_based: info.mw_access_flags & ZERO_BASED != 0,
         }
     });
-    Bind { slot: mw.handle as usize, rkey, part }
+    Bind { slot: mw.handle as usize, tag, part }
 }
 
 /// Posts a work request whose opcode [`Opcode`] does not have: local invalidation, bind or SEND with

@@ -90,19 +90,14 @@ unsafe fn create(
         let pd = pd(pd_pointer);
         (pd, context(pd.base.context))
     };
-    let number = owner.process.srq_numbers.take()?;
+    let held = Arc::new(owner.process.srq_numbers.hold()?);
+    let number = held.number;
     let index = QPS as u32 + number;
     let async_fd = owner.async_pipe.in_record();
     let room = Sizes { depth: sizes.max_wr, max_sge: sizes.max_sge.max(1) };
     let senders = if xrc.is_some() { Senders::Named } else { Senders::Many };
-    let made = RecvQueue::new(owner.process, index, pd.base.handle, room, senders, async_fd);
-    let rq = match made {
-        Ok(rq) => Arc::new(rq),
-        Err(errno) => {
-            owner.process.srq_numbers.give_back(number);
-            return Err(errno);
-        }
-    };
+    let queue = RecvQueue::new(owner.process, index, pd.base.handle, room, senders, async_fd)?;
+    let rq = Arc::new(queue.with_number(held));
     sizes.max_sge = sizes.max_sge.max(1);
     pd.uses.begin();
     // SAFETY: integers and pointers, which may be zero.
@@ -130,18 +125,18 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         let owner = context(object.base.context);
         owner.subjects.remove(SubjectKind::Srq, object.base.handle);
         object.events.wait_for_all();
-        if let Some((of_cq, of_xrcd)) = object.xrc {
-            object.rq.set_domain(None, 0);
+        if let Some((of_cq, _)) = object.xrc {
+            object.rq.set_domain(None, cq(of_cq).cq.index);
             owner.process.wait_for_copies("ibv_destroy_srq(3)");
-            cq(of_cq).cq.remove_srq(&object.rq);
+        }
+        object.rq.close();
+        if let Some((of_cq, of_xrcd)) = object.xrc {
+            cq(of_cq).cq.end_srq(&object.rq);
             cq(of_cq).uses.end();
             xrcd(of_xrcd).uses.end();
         }
         pd(object.base.pd).uses.end();
-        let number = object.base.handle;
-        srq(pointer).rq.end_watch();
         drop(Box::from_raw(pointer.cast::<SrqObject>()));
-        owner.process.srq_numbers.give_back(number);
     }
     0
 }

@@ -30,8 +30,9 @@ pub(crate) enum Attempt {
 pub(crate) enum Obstacle {
     /// The responder had no RECV; it asks to wait as long as its timer code says.
     NoRecv(u8),
-    /// No answer comes.
+    /// No answer comes, because no responder takes the message.
     Silence,
-    /// The responder is placing the payload of an earlier message, which the request must not overtake.
-    Taking,
+    /// No answer comes, for a reason that a NIC does not have: another process is changing a record, does not
+    /// serve its memory now, or holds a lock. The request may succeed before its time-out.
+    Delay,
 }

@@ -187,7 +187,7 @@ impl Responder<'_> {
                 }
             }
         }
-        Err(Refusal::Taking)
+        Err(Refusal::Silence)
     }
 
     /// Copies a payload to the buffers of its RECV. If that is impossible, the receiver copies it.

@@ -9,6 +9,7 @@ use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::QpRecord;
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
+use crate::memory::transfer::is_missing;
 use crate::memory::window::domain_like;
 use crate::rings::recvs::Front;
 use doorbell_abi::CEnum;
@@ -58,9 +59,21 @@ impl CheckedAccess {
 pub(crate) fn local(process: &Process, pd: u32, request: &Request<'_>) -> Cause {
     let need = local_rights(request.op.opcode());
     let is_inline = request.flags.contains(SendFlags::INLINE);
-    let used = request.sg_list.iter().filter(|sge| sge.length > 0 && !is_inline);
-    let mut causes = used.filter_map(|sge| of_sge(process, Memory::Local, pd, sge, need));
-    causes.next().unwrap_or(Cause::of(Check::Changed, 0))
+    let used = || request.sg_list.iter().filter(|sge| sge.length > 0 && !is_inline);
+    let refused = used().find_map(|sge| of_sge(process, Memory::Local, pd, sge, need));
+    refused
+        .or_else(|| used().find_map(|sge| missing(process, sge, need)))
+        .unwrap_or(Cause::of(Check::Changed, 0))
+}
+
+/// The cause if the region of a piece of this process's memory holds, but the memory itself is not there.
+fn missing(process: &Process, sge: &Sge, need: AccessFlags) -> Option<Cause> {
+    let place = process.regions.find(sge.lkey)?;
+    let begin = place.host.wrapping_add(sge.addr.wrapping_sub(place.region.addr));
+    let bytes = begin..begin.saturating_add(sge.length.into());
+    let (key, addr, len) = (sge.lkey, sge.addr, sge.length.into());
+    let cause = Cause { key, addr, len, ..Cause::of(Check::NotThere(Memory::Local), 0) };
+    is_missing(bytes, need.contains(AccessFlags::LOCAL_WRITE)).then_some(cause)
 }
 
 /// Why this process's own piece of memory cannot be used for this access.

@@ -4,12 +4,13 @@
 //! taken a message, the direct path reuses the checked facts for the next ones. They hold as long as three
 //! counters are unchanged:
 //! - the *version* of the responder QP's *record*, which describes the QP in its process's segment;
-//! - the version of the record of its region;
+//! - the version of the record of the region that the message reads or writes;
 //! - the *epoch* of this process's regions, which counts their changes.
 //!
 //! A *generation* tells the lives of a QP number apart. An *arena* is the part of a segment for program
 //! buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*: [`Batch`]
-//! moves them at the end of the *list*, the work requests of one ibv_post_send(3).
+//! copies their bytes together, at the end of the *list*. A list is the work requests of one
+//! ibv_post_send(3).
 
 use super::batch::Batch;
 use super::carried::CarriedPart;
@@ -168,8 +169,8 @@ impl Direct {
         verified: Verified,
     ) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
-        // The generation was read before the version. If it is unchanged now, both belong to one life of the
-        // QP number.
+        // The facts in `verified` were read in this order: generation, version. If the generation is still
+        // unchanged, no new QP took the number in between, so the version belongs to the same QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
@@ -217,8 +218,8 @@ impl Direct {
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
         let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
-        // Acquire, and before `holds`: if the queue is reset in between, its generation differs from this
-        // one.
+        // Acquire: this load precedes the check by `holds`. If the queue is reset after this load, its
+        // generation changes, and `front` refuses the one loaded here.
         let rq_generation = rq.generation.load(Acquire);
         if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
             return Sent::Not;
@@ -363,8 +364,9 @@ impl DirectRegions {
         Some(())
     }
 
-    /// The address in the peer of the `len` bytes from `addr` on, if they lie in the region with this lkey,
-    /// and RECVs may fill it if their queue has this protection domain.
+    /// The address in the peer of the `len` bytes from `addr` on, if a RECV may write them to the region with
+    /// this lkey. The region must contain them, permit local writes, and have the protection domain of the
+    /// RECV's queue.
     #[inline(always)]
     fn room(
         &mut self,

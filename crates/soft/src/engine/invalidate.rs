@@ -30,10 +30,9 @@ impl Responder<'_> {
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                let pd = self.pd();
                 // An error means that the owner has invalidated it meanwhile. No copy uses the window now:
                 // only the peer that sends this message may use it, and has ended its earlier copies.
-                let _ = self.process.regions.invalidate(self.segment, pd, rkey);
+                let _ = self.process.regions.invalidate(self.segment, self.qpn, rkey);
             }
             Owner::Peer(_) => {
                 if let Some(record) = Keys::slot_of(rkey).and_then(|slot| self.segment.mr(slot)) {

@@ -40,8 +40,14 @@ impl Requester {
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
             for index in members(segment, address) {
                 let qpn = qp_num(slot, index);
-                if qpn != self.num && self.reaches_member(caches, peer, (qpn, route), &message) {
-                    received += 1;
+                if qpn == self.num {
+                    continue;
+                }
+                match self.send_to_member(caches, peer, (qpn, route), &message) {
+                    Outcome::Done(WcStatus::Success) => received += 1,
+                    // The requester itself cannot send.
+                    Outcome::Done(status) => return Outcome::Done(status),
+                    Outcome::Undelivered | Outcome::Wait(_) => {}
                 }
             }
         }
@@ -51,26 +57,23 @@ impl Requester {
         }
     }
 
-    /// Sends the datagram to one member; `false` if the member does not take it.
-    fn reaches_member(
+    /// Sends the datagram to one member.
+    fn send_to_member(
         &self,
         caches: &mut Caches,
         peer: Option<&Arc<Peer>>,
         (qpn, route): (u32, &Route),
         message: &Message<'_>,
-    ) -> bool {
+    ) -> Outcome {
         let mut far = None;
-        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return false };
+        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return Outcome::Undelivered };
         let _copying = copier.map(Copier::begin);
         let found = self.responder(peer, qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
-        let Some((responder, verified)) = verified else { return false };
+        let Some((responder, verified)) = verified else { return Outcome::Undelivered };
         match responder.respond((caches, &mut Batch::default()), &verified, message) {
-            Ok(_) => true,
-            Err(refusal) => {
-                self.conclude(&responder, refusal, message.request);
-                false
-            }
+            Ok(_) => Outcome::Done(WcStatus::Success),
+            Err(refusal) => self.conclude(&responder, refusal, message.request),
         }
     }
 }

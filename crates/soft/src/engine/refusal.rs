@@ -3,7 +3,7 @@
 use crate::memory::transfer::Unreachable;
 use doorbell_transport::Fault;
 
-/// Why the responder does not carry out a message.
+/// Why a message is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// A fault for which any responder refuses.
@@ -12,8 +12,8 @@ pub(super) enum Refusal {
     CqFull,
     /// The process has exited, or its records are invalid.
     Silence,
-    /// The process is placing the payload of an earlier message, which the request must not overtake.
-    Taking,
+    /// The requester's own memory is not there. The responder takes no part in this.
+    Local,
 }
 
 impl Refusal {
@@ -29,7 +29,8 @@ impl Refusal {
     /// have different builds of the library.
     pub(super) fn to_word(self) -> u64 {
         match self {
-            Refusal::Silence | Refusal::Taking => 0,
+            // A process that receives a message for a requester has the whole message in its own memory.
+            Refusal::Silence | Refusal::Local => 0,
             Refusal::CqFull => 1,
             Refusal::Fault(Fault::NoRecv) => 2,
             Refusal::Fault(Fault::RecvTooSmall) => 3,
@@ -66,6 +67,7 @@ impl From<Unreachable> for Refusal {
         match cause {
             Unreachable::Gone => Refusal::Silence,
             Unreachable::Memory => Fault::Access.into(),
+            Unreachable::Local => Refusal::Local,
         }
     }
 }

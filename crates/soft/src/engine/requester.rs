@@ -152,6 +152,9 @@ impl Requester {
 
     /// The result of a gathered work request with bytes that could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
+        if cause == Unreachable::Local {
+            return Outcome::Done(WcStatus::LocProtErr);
+        }
         if slot_of(dest_qpn) == self.process.slot {
             // With the QP in this process, only the memory of an SRQ can be in another process.
             return match scratch.batch.first_left() {
@@ -220,7 +223,7 @@ impl Requester {
                     let (caches, to) = (&mut scratch.caches, (route, groups));
                     Attempt::Over(self.multicast(caches, to, (request, completing), pieces))
                 }
-                None => scratch.in_turn(self.silence()),
+                None => scratch.in_turn(self.unreached(route.dest_qpn)),
             };
         };
         let Scratch { caches, batch, peer, far, direct, .. } = scratch;
@@ -271,8 +274,8 @@ impl Requester {
         request: &Request<'_>,
     ) -> Outcome {
         match refusal {
-            Refusal::Silence => self.silence(),
-            Refusal::Taking if self.qp_type == QpType::Rc => Outcome::Wait(Obstacle::Taking),
+            Refusal::Silence => self.delay(),
+            Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
             }
@@ -286,10 +289,25 @@ impl Requester {
         }
     }
 
-    /// The result of a work request that gets no answer.
+    /// The result of a work request that gets no answer, because no responder takes it.
     pub(super) fn silence(&self) -> Outcome {
+        self.unanswered(Obstacle::Silence)
+    }
+
+    /// The result of a work request that gets no answer now, for a reason that a NIC does not have.
+    pub(super) fn delay(&self) -> Outcome {
+        self.unanswered(Obstacle::Delay)
+    }
+
+    /// The result of a work request for a QP whose process this process cannot reach, or that does not exist.
+    pub(super) fn unreached(&self, dest_qpn: Option<u32>) -> Outcome {
+        let exists = || dest_qpn.is_some_and(|qpn| self.process.has_peer(qpn));
+        if self.qp_type == QpType::Rc && exists() { self.delay() } else { self.silence() }
+    }
+
+    fn unanswered(&self, obstacle: Obstacle) -> Outcome {
         match self.qp_type {
-            QpType::Rc => Outcome::Wait(Obstacle::Silence),
+            QpType::Rc => Outcome::Wait(obstacle),
             QpType::Uc | QpType::Ud => Outcome::Undelivered,
         }
     }

@@ -659,6 +659,10 @@ impl<'a> Responder<'a> {
             at += len;
         }
         let done = match filled {
+            Err(Refusal::Local) => {
+                completer.give_back(claim);
+                return RecvTaken::Refused(Refusal::Local);
+            }
             Ok(()) => {
                 if let Some(rkey) = message.request.op.invalidated_key() {
                     self.invalidate(rkey);
@@ -781,7 +785,7 @@ impl<'a> Responder<'a> {
     pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
         let cause = match (refusal, request.op) {
             (Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection), _) => return,
-            (Refusal::Silence | Refusal::Taking, _) => return,
+            (Refusal::Silence | Refusal::Local, _) => return,
             (Refusal::Fault(fault), _) if !fault.is_fatal(qp_type) => return,
             (Refusal::Fault(_), _) if self.is_without_srq() => Cause::of(Check::NoSrq, request.srqn.into()),
             (Refusal::Fault(_), RequestOp::SendWithInvalidate(rkey)) => {
@@ -809,8 +813,10 @@ impl<'a> Responder<'a> {
         let rc = qp_type == QpType::Rc;
         let (nak, fatal) = match refusal {
             Refusal::Fault(fault) => (fault.nak(), fault.is_fatal(qp_type)),
-            Refusal::CqFull => (Some(NakCode::RemoteOperation), rc),
-            Refusal::Silence | Refusal::Taking => (None, false),
+            // The completion is lost on any transport, so the QP cannot report completions any more ("Local
+            // Work Queue Catastrophic Error", IB specification vol. 1, 11.6.3.2).
+            Refusal::CqFull => (Some(NakCode::RemoteOperation), true),
+            Refusal::Silence | Refusal::Local => (None, false),
         };
         // All other faults of a RECV were handled when the RECV was found.
         if let Refusal::Fault(Fault::AccessWithImm) = refusal
@@ -894,5 +900,6 @@ fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Fa
     transfer::write(&parts, far).map_err(|cause| match cause {
         Unreachable::Gone => Refusal::Silence,
         Unreachable::Memory => Fault::RecvProtection.into(),
+        Unreachable::Local => Refusal::Local,
     })
 }

@@ -68,12 +68,12 @@ impl Requester {
         pieces: &[Piece],
     ) -> Attempt {
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
-            return scratch.in_turn(self.silence());
+            return scratch.in_turn(self.unreached(route.dest_qpn));
         };
         let srq_peer = match self.find_srq(scratch, request.srqn) {
             SrqPlace::Here => Some(None),
             SrqPlace::There(peer) => Some(Some(peer)),
-            SrqPlace::Silent => return scratch.in_turn(self.silence()),
+            SrqPlace::Silent => return scratch.in_turn(self.delay()),
             // A process that has exited does not refuse anything.
             SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             SrqPlace::Nowhere => None,

@@ -374,7 +374,7 @@ impl Link {
         let socket = self.socket().ok_or(Unreachable::Gone)?;
         match wire::send(&socket, head, pieces, &[]) {
             Ok(()) => asked.sequence += 1,
-            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Err(Unreachable::Memory),
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Err(Unreachable::Local),
             Err(_) => return Err(Unreachable::Gone),
         }
         reach(Point::Asked);

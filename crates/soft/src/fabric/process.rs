@@ -391,6 +391,11 @@ impl Numbers {
         Numbers(Mutex::new(NumbersState { all, next, left, free: Default::default() }))
     }
 
+    /// Takes a number, which returns when the result is dropped.
+    pub(crate) fn hold(&'static self) -> Result<HeldNumber, Errno> {
+        Ok(HeldNumber { numbers: self, number: self.take()? })
+    }
+
     pub(crate) fn take(&self) -> Result<u32, Errno> {
         let mut state = lock(&self.0);
         if state.left > 0 {
@@ -404,5 +409,18 @@ impl Numbers {
 
     pub(crate) fn give_back(&self, number: u32) {
         lock(&self.0).free.push_back(number);
+    }
+}
+
+/// A number that an object has. It is free for another object when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldNumber {
+    numbers: &'static Numbers,
+    pub(crate) number: u32,
+}
+
+impl Drop for HeldNumber {
+    fn drop(&mut self) {
+        self.numbers.give_back(self.number);
     }
 }

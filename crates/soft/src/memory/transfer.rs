@@ -1,12 +1,14 @@
 //! Moves payload: within this process, to and from shared memory, and to and from other processes by
 //! process_vm_writev(2) and process_vm_readv(2).
 
-use super::copy;
+use super::{copy, maps};
+use crate::errno::Errno;
 use crate::point::{Point, reach};
 use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// A piece of memory of this process or of another, laid out as an `iovec`.
@@ -37,13 +39,15 @@ pub(crate) enum Far {
     },
 }
 
-/// Why the far side's memory could not be reached.
+/// Why bytes could not be moved to or from the far side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreachable {
     /// The process has exited.
     Gone,
     /// The memory is not mapped there, or the kernel denies this process access to it.
     Memory,
+    /// The memory of this process is not mapped, or not for this access.
+    Local,
 }
 
 /// Copies the pieces to the far side, one after the other. The end of the message becomes visible last: see
@@ -156,6 +160,9 @@ pub(crate) enum Direction {
 
 /// Pieces that one call of process_vm_writev(2) takes on each side (`IOV_MAX`).
 const MOST_PIECES: usize = 1024;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
 /// Messages between this process and another, moved in order by as few system calls as possible.
 ///
 /// A piece at the far side costs the kernel about 0.4 us, because it looks up its page. A piece at the near
@@ -254,7 +261,23 @@ impl Vectors {
                 self.skip(moved);
                 Ok(moved)
             }
-            Err(_) => Err(refusal(std::io::Error::last_os_error())),
+            Err(_) => match refusal(std::io::Error::last_os_error()) {
+                Unreachable::Memory if self.is_local_fault(direction, pid) => Err(Unreachable::Local),
+                cause => Err(cause),
+            },
+        }
+    }
+
+    /// Whether the next byte cannot be moved because of this process's memory, whatever the far side's memory
+    /// is. The kernel reports one error for both sides.
+    #[cold]
+    fn is_local_fault(&self, direction: Direction, pid: u32) -> bool {
+        let (Some(near), Some(far)) = (self.near.get(self.near_at), self.far.get(self.far_at)) else {
+            return false;
+        };
+        match direction {
+            Direction::Write => !is_readable(std::process::id(), near.addr),
+            Direction::Read => is_missing(near.addr..near.addr + 1, true) || is_readable(pid, far.addr),
         }
     }
 
@@ -289,6 +312,25 @@ fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> 
         vectors.call(direction, pid)?;
     }
     Ok(())
+}
+
+/// Whether the kernel lets this process read a byte of a process.
+fn is_readable(pid: u32, addr: u64) -> bool {
+    let mut byte = 0u8;
+    let local = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let remote = iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: 1 };
+    // SAFETY: the near side is a byte of this function, and the kernel checks the far side.
+    unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) == 1 }
+}
+
+/// Whether some of these bytes of this process cannot be read, or not be written if `to_write` is set.
+#[cold]
+pub(crate) fn is_missing(bytes: Range<u64>, to_write: bool) -> bool {
+    // The list of mappings does not show that a mapped file has become shorter.
+    let mut pages = std::iter::once(bytes.start)
+        .chain((bytes.start / PAGE + 1..bytes.end.div_ceil(PAGE)).map(|n| n * PAGE));
+    maps::check(bytes.clone(), to_write) == Err(Errno(libc::EFAULT))
+        || pages.any(|page| !is_readable(std::process::id(), page))
 }
 
 #[cold]
@@ -476,5 +518,25 @@ mod tests {
     fn what_is_not_mapped_is_unreachable() {
         let far = Far::Foreign { pid: std::process::id(), addr: 8 };
         assert_eq!(write(&[piece(&[1, 2])], far), Err(Unreachable::Memory));
+    }
+
+    /// The side whose memory is missing is named. If both sides' memory is missing, it is this process's.
+    #[test]
+    fn a_missing_page_of_this_process_is_told_from_one_of_the_far_side() {
+        let pid = std::process::id();
+        let mut there = [0u8; 16];
+        let mapped = Far::Foreign { pid, addr: there.as_mut_ptr() as u64 };
+        let (nowhere, missing) = (Far::Foreign { pid, addr: 8 }, Piece { addr: 16, len: 2 });
+        let mut own = [1u8, 2];
+        let here = Piece { addr: own.as_mut_ptr() as u64, len: 2 };
+        assert_eq!(write(&[missing], mapped), Err(Unreachable::Local));
+        assert_eq!(write(&[missing], nowhere), Err(Unreachable::Local));
+        assert_eq!(read(&[missing], mapped), Err(Unreachable::Local));
+        assert_eq!(read(&[missing], nowhere), Err(Unreachable::Local));
+        assert_eq!(write(&[here], nowhere), Err(Unreachable::Memory));
+        assert_eq!(read(&[here], nowhere), Err(Unreachable::Memory));
+        // A fault behind bytes that were moved.
+        assert_eq!(write(&[here, missing], mapped), Err(Unreachable::Local));
+        assert_eq!(read(&[here, missing], mapped), Err(Unreachable::Local));
     }
 }

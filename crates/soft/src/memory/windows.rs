@@ -37,8 +37,8 @@ pub(crate) struct WindowPart {
 pub(crate) struct Bind {
     /// Slot of the window.
     pub(crate) slot: usize,
-    /// The rkey that the window gets.
-    pub(crate) rkey: u32,
+    /// The lowest 8 bits of the rkey that the window gets. The other bits belong to the window.
+    pub(crate) tag: u8,
     /// `None` unbinds the window.
     pub(crate) part: Option<WindowPart>,
 }
@@ -52,9 +52,6 @@ pub(crate) enum WindowError {
     /// The window and the QP are of different protection domains.
     #[error("the memory window and the QP belong to different protection domains")]
     Domain,
-    /// The new rkey changes bits above the lowest 8. These belong to the window.
-    #[error("the new rkey differs from the memory window's rkey in more than the lowest 8 bits")]
-    Key,
     /// A window of type 2 must be invalidated before it is bound again.
     #[error("a bound memory window of type 2 must be invalidated before it is bound again")]
     Bound,
@@ -73,8 +70,8 @@ pub(crate) enum WindowError {
     /// The window does not lie within the region.
     #[error("the memory window extends beyond the memory region")]
     Bounds,
-    /// Only a bound window of type 2 can be invalidated.
-    #[error("no bound memory window of type 2 has this rkey")]
+    /// A QP can only invalidate a window of type 2 that the QP itself has bound.
+    #[error("the QP has bound no memory window of type 2 with this rkey")]
     NotBound,
 }
 
@@ -112,9 +109,6 @@ impl Regions {
         if window.pd != pd {
             return Err(WindowError::Domain);
         }
-        if Keys::slot_of(bind.rkey) != Some(bind.slot) {
-            return Err(WindowError::Key);
-        }
         let domain = match window.kind {
             WindowKind::One => of_pd(pd),
             WindowKind::Two if window.is_bound(segment) => return Err(WindowError::Bound),
@@ -127,20 +121,21 @@ impl Regions {
             None => (NOTHING, NOWHERE),
         };
         let (old, was_bound) = (window.key, window.bound.is_some());
-        (window.key, window.bound) = (bind.rkey, part.map(|part| (part.lkey, qpn)));
+        (window.key, window.bound) = (old & !0xff | u32::from(bind.tag), part.map(|part| (part.lkey, qpn)));
         table.set_window(segment, (old, window), region, host);
         let revoked = self.revoked();
         Ok(was_bound.then_some(revoked))
     }
 
-    /// Invalidates the window of type 2 with this rkey, for a QP of this protection domain.
-    pub(crate) fn invalidate(&self, segment: &Segment, pd: u32, rkey: u32) -> Result<Revoked, WindowError> {
+    /// Invalidates the window of type 2 with this rkey. It must be bound by the QP with this number, because
+    /// a window of type 2B belongs to its QP (IB specification vol. 1, 10.6.7.2).
+    pub(crate) fn invalidate(&self, segment: &Segment, qpn: u32, rkey: u32) -> Result<Revoked, WindowError> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let window = Keys::slot_of(rkey).and_then(|slot| table.windows.get(&slot)).copied();
         let is_it = |window: &Window| {
             window.kind == WindowKind::Two
                 && window.key == rkey
-                && window.pd == pd
+                && window.bound.is_some_and(|(_, by)| by == qpn)
                 && window.is_bound(segment)
         };
         let window = window.filter(is_it).ok_or(WindowError::NotBound)?;

@@ -125,6 +125,41 @@ impl FailedWindow {
     }
 }
 
+/// A send work request whose completion is lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LostWr {
+    /// Its number among the QP's requests, from 1.
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+    pub(crate) wr_id: u64,
+}
+
+impl LostWr {
+    pub(crate) fn of(request: &Request<'_>) -> LostWr {
+        LostWr { number: request.number, name: request.op.name(), wr_id: request.wr_id }
+    }
+}
+
+/// A QP whose CQ has lost the completion of a send work request.
+pub(crate) struct LostCompletion {
+    pub(crate) num: u32,
+    pub(crate) qp_type: QpType,
+    /// Completions that the CQ has room for.
+    pub(crate) cqe: u32,
+    pub(crate) lost: LostWr,
+}
+
+impl LostCompletion {
+    /// Prints the report.
+    pub(crate) fn say(&self) {
+        let LostCompletion { num, qp_type, cqe, lost: LostWr { number, name, wr_id } } = self;
+        say_line(&format!(
+            "QP {num:#x} ({qp_type}) is in error: the CQ of its send work requests was full with {cqe} \
+             completions, so the completion of work request {number} ({name}, wr_id {wr_id:#x}) is lost"
+        ));
+    }
+}
+
 /// Text that names a QP's process after the QP number; empty for PID 0.
 fn of_process(pid: u32) -> String {
     if pid == 0 { String::new() } else { format!(" of process {pid}") }

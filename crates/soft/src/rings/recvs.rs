@@ -750,6 +750,16 @@ impl RecvDone {
         ]
     }
 
+    /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
+    #[inline(always)]
+    pub(crate) fn write(self, slot: &RqSlot) {
+        // Relaxed: the state publishes the words of a claimed slot. A sender that places the payload of a done
+        // one finds nothing to place.
+        for (to, from) in slot.words.iter().zip(self.to_words()) {
+            to.store(from, Relaxed);
+        }
+    }
+
     /// The result in a slot that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
         // Relaxed: the state, which was loaded before, publishes the words. Acquire: see `Placing::end`.
@@ -865,10 +875,8 @@ impl Completer<'_> {
     #[inline(always)]
     pub(crate) fn complete(&self, claim: &RecvClaim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
+        done.write(claim.slot);
         // Relaxed: the state publishes the words.
-        for (to, from) in claim.slot.words.iter().zip(done.to_words()) {
-            to.store(from, Relaxed);
-        }
         for (to, from) in claim.slot.words[DONE_WORDS..].iter().zip(carried.words()) {
             to.store(from, Relaxed);
         }
@@ -895,6 +903,22 @@ impl Completer<'_> {
         let is_there = |_| !self.receipt(claim).is_taken(self.segment);
         completions::wake(self.owner, record, cq, done.wakes(), is_there);
         true
+    }
+
+    /// Gives a claimed RECV back, because its sender cannot send the message.
+    #[cold]
+    pub(crate) fn give_back(&self, claim: RecvClaim<'_>) {
+        let Some(turn) = claim.turn else {
+            // The head has passed the slot. The owner finds it and posts the RECV again, behind the others.
+            return claim.slot.set_state(claim.posted);
+        };
+        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV untaken, or
+        // the load below sees the Err state that the flushing process stored before. No other process changes
+        // a claimed turn.
+        turn.change(claim.posted.claimed(self.claimer), claim.posted);
+        if self.qp.is_in_error() {
+            flush(self);
+        }
     }
 
     /// Index and record of the CQ for RECVs of this queue. Relaxed, here and in [`Completer::rq`]: the records

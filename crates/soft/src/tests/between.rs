@@ -58,6 +58,13 @@ enum Op {
         before: usize,
         read: bool,
     },
+    /// A WRITE from this process's hole, or a READ into it. It begins in mapped memory.
+    FromHole {
+        before: usize,
+        read: bool,
+    },
+    /// A SEND whose payload runs into this process's hole. It is too long to go with its completion.
+    SendFromHole,
     BadRkey,
     BadLkey,
     OutOfBounds,
@@ -115,6 +122,12 @@ fn request<'a>(op: &Op, number: usize, buffers: &Buffers, sges: &'a mut [Sge; 2]
             let remote = remote(HOLE - before);
             (if read { SendOp::Read(remote) } else { SendOp::Write(remote) }, one(0, before + 100))
         }
+        Op::FromHole { before, read } => {
+            let remote = remote(2000);
+            let verb = if read { SendOp::Read(remote) } else { SendOp::Write(remote) };
+            (verb, one(HOLE - before, before + 100))
+        }
+        Op::SendFromHole => (SendOp::Send, one(HOLE - 100, RECV_BYTES)),
         Op::BadRkey => (SendOp::Write(RemoteAddr { rkey: there.key ^ 0xff, ..remote(0) }), one(0, 8)),
         Op::BadLkey => {
             one(0, 8);
@@ -197,8 +210,11 @@ fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
     let swap = (word, to, prop_oneof![Just(0u64), any::<u64>()])
         .prop_map(|(word, to, compare)| Op::CompareSwap { word, to, compare });
     let hole = (1..200usize, any::<bool>()).prop_map(|(before, read)| Op::IntoHole { before, read });
+    let own_hole = (1..200usize, any::<bool>()).prop_map(|(before, read)| Op::FromHole { before, read });
     let fault = prop_oneof![
         3 => hole,
+        3 => own_hole,
+        1 => Just(Op::SendFromHole),
         1 => Just(Op::BadRkey),
         1 => Just(Op::BadLkey),
         1 => Just(Op::OutOfBounds)
@@ -213,7 +229,7 @@ fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
 
 fn returns_data(op: &Op) -> bool {
     matches!(op, Op::Read { .. } | Op::ReadShared { .. } | Op::FetchAdd { .. } | Op::CompareSwap { .. })
-        || matches!(op, Op::IntoHole { read: true, .. })
+        || matches!(op, Op::IntoHole { read: true, .. } | Op::FromHole { read: true, .. })
 }
 
 /// A peer, and buffers here and there.
@@ -270,6 +286,8 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
         (Op::BadRkey, WcStatus::RemAccessErr),
         (Op::OutOfBounds, WcStatus::RemAccessErr),
         (Op::BadLkey, WcStatus::LocProtErr),
+        (Op::FromHole { before: 30, read: false }, WcStatus::LocProtErr),
+        (Op::SendFromHole, WcStatus::LocProtErr),
     ] {
         list[4] = fault;
         let seen = run(&mut peer, QpType::Rc, &list, Posted::InOneList, &buffers);

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod between;
+mod destroyed;
 mod direct;
 mod hostile;
 mod many;
@@ -14,6 +15,7 @@ mod receiving;
 mod revoking;
 mod rounds;
 mod soak;
+mod timers;
 
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;

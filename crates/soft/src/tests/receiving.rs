@@ -4,12 +4,13 @@
 use super::own_time::OwnTime;
 use super::peer::{Buffer, Peer, buffer};
 use super::{PD, Patience, Side};
+use crate::fabric::peer::Owner;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::memory::records::{QPS, RQS, index_of};
 use crate::queues::cq::Cq;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
-use crate::rings::recvs::Slots;
+use crate::rings::recvs::{Completer, Slots};
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
 use std::sync::Arc;
@@ -146,12 +147,15 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
         assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
         assert!(begun.elapsed() < Duration::from_secs(20), "the RECV is not given back");
     }
-    // A completion that was not polled when the SRQ ended is dropped.
+    // A completion that was not polled when the SRQ was destroyed stays.
     let mut peer = Peer::start();
     begin(&mut peer);
     peer.ask("end");
-    cq.remove_srq(&srq);
+    srq.close();
+    cq.end_srq(&srq);
+    assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
     assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
+    assert_eq!(Arc::strong_count(&srq), 1, "the CQ does not keep the SRQ any longer");
 }
 
 /// A sender stops when it has begun to fill a RECV of an SRQ.
@@ -212,6 +216,47 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
             sent = Instant::now();
         }
     }
+}
+
+/// Claims the next RECV of a QP and gives it back, as a sender does if it cannot read its own memory.
+fn claim_in_vain(side: &Side) {
+    let (segment, qpn) = (process().segment, side.qp.num());
+    let qp = segment.qp(index_of(qpn) as usize).expect("its record");
+    let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
+    let slots = Slots::of(segment, rq).expect("its slots");
+    let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };
+    let claimer = process().claimer;
+    let completer = Completer { owner: Owner::This, segment, qp, qpn, srq: None, claimer };
+    completer.give_back(front.claim(&completer).expect("nobody else takes it"));
+}
+
+#[test]
+fn a_recv_that_its_sender_gives_back_is_not_lost() {
+    let memory = buffer(process());
+    // The only sender of a QP gives its turn back. The next message takes the RECV.
+    let side = Side::new(process(), QpType::Rc, CAP, 64);
+    side.connect(side.qp.num(), Patience { timeout: 14, rnr_retry: 7 });
+    (0..2).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+    claim_in_vain(&side);
+    send(&side);
+    assert_eq!(side.completions(), ended([0], WcStatus::Success));
+    // With several senders, the owner posts the RECV again behind the others.
+    let datagrams = Side::new(process(), QpType::Ud, CAP, 64);
+    datagrams.connect_ud();
+    (0..2).for_each(|n| datagrams.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+    claim_in_vain(&datagrams);
+    datagrams.send_ud();
+    assert_eq!(datagrams.wait_for(1), ended([1], WcStatus::Success));
+    datagrams.send_ud();
+    assert_eq!(datagrams.completions(), ended([0], WcStatus::Success));
+    // An SRQ whose RECVs are all posted finds it at once when it is needed.
+    let srq = srq();
+    let shared = with_srq(&srq, 64);
+    (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("there is room"));
+    claim_in_vain(&shared);
+    assert!(srq.enqueue(9, &recv_sge(&memory)).is_err(), "all are posted");
+    (0..DEPTH).for_each(|_| send(&shared));
+    assert_eq!(shared.completions(), ended([1, 2, 3, 0], WcStatus::Success));
 }
 
 #[test]

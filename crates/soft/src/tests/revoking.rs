@@ -239,7 +239,7 @@ impl Owner {
         let (len, access) = (BYTES as u64, AccessFlags::REMOTE_WRITE);
         let part = WindowPart { lkey, may_be_bound: true, addr, len, access, is_zero_based: false };
         let slot = Keys::slot_of(rkey).expect("a slot");
-        post_window(side, WindowOp::Bind(Bind { slot, rkey, part: Some(part) }));
+        post_window(side, WindowOp::Bind(Bind { slot, tag: rkey as u8, part: Some(part) }));
         rkey
     }
 

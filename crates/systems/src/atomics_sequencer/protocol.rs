@@ -13,9 +13,9 @@ pub const SERVICE: &str = "atomics";
 pub struct AtomicsClient {
     /// Number of this client.
     pub number: u32,
-    /// How it draws numbers.
+    /// How the client draws numbers.
     pub drawing: Drawing,
-    /// When it measures, and when it ends at the latest.
+    /// When the client measures, and when it ends at the latest.
     pub interval: Interval,
 }
 

@@ -1,4 +1,4 @@
-//! A writer of a remote region that holds writes back.
+//! A writer that holds back its writes to a remote region.
 
 use super::frames::{FramePlace, Frames, Number};
 use super::rules::{Holding, Rules};
@@ -20,7 +20,8 @@ const LIST: usize = 64;
 pub struct Completed {
     /// Number of the block in the region.
     pub block: u64,
-    /// Modifications in the post. They are the oldest of the block that were not at the target.
+    /// Number of modifications in the post. They are the oldest modifications of the block that had not
+    /// reached the target.
     pub writes: u32,
 }
 
@@ -29,7 +30,7 @@ pub struct Completed {
 pub struct Polled<'a> {
     /// Posts that have completed since the last call, in the order of posting.
     pub completed: &'a [Completed],
-    /// Blocks that this call posted because of the time-out.
+    /// Number of blocks that this call posted because of the time-out.
     pub posted: u32,
 }
 
@@ -43,9 +44,9 @@ impl Polled<'_> {
 /// A post that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
-    /// The frame with its bytes; `None` for a READ.
+    /// The frame that has the posted bytes; `None` for a READ.
     frame: Option<Number>,
-    /// Its work requests in the send queue.
+    /// Number of work requests of the post in the send queue.
     requests: u32,
     what: Completed,
 }
@@ -59,23 +60,25 @@ pub struct Consolidator<P: Provider> {
     cq: Cq<P>,
     rules: Rules,
     region: (RemoteAddr, u64),
-    /// Work requests of the send queue, and bytes up to which a WRITE is inline.
+    /// Capacity of the send queue in work requests, and the bytes up to which a WRITE is inline.
     queue: u32,
     inline: u32,
-    /// One block for each frame, and one for READs.
+    /// Memory of one block for each frame, and of one more block for READs.
     buffers: Mr<P>,
     frames: Frames,
     posted: VecDeque<Posted>,
     /// Work requests of all posts in `posted`.
     queued: u32,
-    /// Completed posts that `poll` has not returned yet, and the posts that it returned last.
+    /// `found`: completed posts that `poll` has not returned yet. `told`: the posts that the last `poll`
+    /// returned.
     found: Vec<Completed>,
     told: Vec<Completed>,
 }
 
 impl<P: Provider> Consolidator<P> {
-    /// A consolidator for `region`, an address and its bytes. It connects a QP to the end that the server of
-    /// `service` has for this `client` ([`device::serve_qps`]). WRITEs of up to `inline` bytes are inline.
+    /// A consolidator for `region`: its address and its length in bytes. Connects a QP to the QP that the
+    /// server of `service` made for `client` ([`device::serve_qps`]). WRITEs of up to `inline` bytes are
+    /// inline.
     ///
     /// # Errors
     /// If the region does not consist of blocks, the device has too short a send queue, or a verb fails.
@@ -94,8 +97,8 @@ impl<P: Provider> Consolidator<P> {
         Consolidator::new(device, (qp, cq), region, rules, (cap.max_send_wr, cap.max_inline_data))
     }
 
-    /// A consolidator on a connected QP, made with [`Rules::cap`], and its send CQ. `queue` and `inline` are
-    /// the length of its send queue and its inline limit.
+    /// A consolidator on a connected QP and the QP's send CQ. The QP was made with [`Rules::cap`]. `queue` is
+    /// the length of its send queue, and `inline` is its inline limit.
     ///
     /// # Errors
     /// If the region does not consist of blocks, the send queue is too short, or there is no memory.
@@ -130,8 +133,8 @@ impl<P: Provider> Consolidator<P> {
     }
 
     /// Writes `bytes` to the region from `offset` on: holds them back, or posts them if they are not
-    /// consolidated. Each block that they lie in is modified once. Waits for room, and for a block's bytes if
-    /// the block is held exclusively and is in no frame.
+    /// consolidated. The call counts as one modification of each block that it touches. It waits for room. If
+    /// blocks are exclusive, it also waits for a READ of a block that is in no frame.
     ///
     /// # Errors
     /// If the bytes do not lie in the region, or a verb fails or has failed before.
@@ -145,7 +148,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Reads from `offset` on: the target's bytes, and all earlier writes made here, posted or not.
+    /// Reads from `offset` on. Returns the target's bytes, changed by all earlier writes of this
+    /// consolidator, posted or not.
     ///
     /// # Errors
     /// As [`Consolidator::write`].
@@ -159,7 +163,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts all held blocks, the block held longest first. Later writes do not reach the target before them.
+    /// Posts all held blocks, the block held longest first. Later writes do not reach the target before these
+    /// blocks.
     ///
     /// # Errors
     /// If a verb fails or has failed before.
@@ -170,7 +175,7 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Waits until all posts have completed. Their bytes are at the target then. Held blocks stay held.
+    /// Waits until all posts have completed, so that their bytes are at the target. Held blocks stay held.
     ///
     /// # Errors
     /// If a verb fails or has failed before.
@@ -181,9 +186,9 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts blocks held for the time-out, as far as there is room. Returns the posts that have completed
-    /// since the last call. It never waits. Only this call checks the time-out, so a loop calls it in each
-    /// pass, and pauses no longer than until [`Consolidator::due`].
+    /// Posts the blocks that were held for the time-out, as far as there is room. Returns the posts that have
+    /// completed since the last call. It never waits. Only this call checks the time-out, so a loop calls it
+    /// in each pass, and pauses no longer than until [`Consolidator::due`].
     ///
     /// # Errors
     /// If a verb fails or has failed before.
@@ -203,8 +208,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(Polled { completed: &self.told, posted })
     }
 
-    /// When [`Consolidator::poll`] has a block to post because of the time-out, if nothing completes or is
-    /// posted before. [`Time::NEVER`] if nothing is held, or there is no room.
+    /// When [`Consolidator::poll`] has to post the next block because of the time-out. The time holds until a
+    /// post completes or is posted. [`Time::NEVER`] if no block is held, or there is no room.
     pub fn due(&mut self) -> Time {
         let oldest = self.frames.oldest().filter(|_| self.has_room());
         oldest.map_or(Time::NEVER, |number| self.frames.at(number).since + self.rules.timeout)
@@ -221,7 +226,7 @@ impl<P: Provider> Consolidator<P> {
         self.frames.held()
     }
 
-    /// The blocks that a range lies in, and its part in each.
+    /// The blocks that a range touches, each with the part of the range in it.
     fn parts(
         &self,
         offset: u64,
@@ -249,7 +254,7 @@ impl<P: Provider> Consolidator<P> {
         u64::from(number) * u64::from(self.rules.block)
     }
 
-    /// Offset in the buffers to which READs go.
+    /// Offset in the buffers at which [`Consolidator::read`] receives bytes.
     fn scratch(&self) -> u64 {
         self.buffers.mem().len() - u64::from(self.rules.block)
     }
@@ -273,7 +278,7 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// A frame for a block that is not held and is to be modified by this many bytes.
+    /// A frame for a block that is not held yet. The modification that follows has `bytes` bytes.
     fn begin_to_hold(&mut self, block: u64, bytes: u32) -> Result<Number, SystemError> {
         if self.frames.held() >= self.rules.held
             && let Some(oldest) = self.frames.oldest()
@@ -338,8 +343,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// READs a part of a block to offset `to` of the buffers, and waits for it. The QP executes earlier posts
-    /// first.
+    /// READs a part of a block to offset `to` of the buffers, and waits for the bytes. The QP executes
+    /// earlier posts first.
     fn fetch(&mut self, block: u64, range: Range<u32>, to: u64) -> Result<(), SystemError> {
         self.room(1)?;
         let sge = [self.buffers.sge(to, range.len() as u32)];
@@ -371,7 +376,8 @@ impl<P: Provider> Consolidator<P> {
         Ok(())
     }
 
-    /// Posts WRITEs of these parts of a frame. The last one's completion stands for all.
+    /// Posts WRITEs of these parts of a frame. Only the last WRITE is signalled: its completion shows that
+    /// all have completed.
     fn post_writes(&self, number: Number, block: u64, parts: &[Range<u32>]) -> Result<(), SystemError> {
         let mut sges = [Sge::default(); LIST];
         let mut left = parts.len();
@@ -400,8 +406,8 @@ impl<P: Provider> Consolidator<P> {
         if bytes <= self.inline { SendFlags::INLINE } else { SendFlags::empty() }
     }
 
-    /// Takes a frame without a block. Held and posted blocks are fewer than frames, so there is one, or will
-    /// be.
+    /// Takes a frame that holds nothing and is not posted. There are more frames than held and posted blocks,
+    /// so such a frame exists, or will exist when a post completes.
     fn take(&mut self) -> Result<Number, SystemError> {
         loop {
             if let Some((number, looked)) = self.frames.take() {

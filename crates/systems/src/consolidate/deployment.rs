@@ -15,9 +15,9 @@ impl System for Consolidate {
         "Small writes that clients hold back and post block by block (IO consolidation)";
 
     /// Values of the paper's Figure 8: writes of 32 bytes, blocks of 1 kB, one thread. The paper does not
-    /// state how many blocks its random writes spread over, how many are outstanding, or the time-out. Here
-    /// there are 16 blocks, a small range as in the paper's discussion, whose bytes stay in the core's own
-    /// caches. The time-out is longer than theta writes to each of them take.
+    /// state the number of blocks, of outstanding posts, or the time-out. Here there are 16 blocks: a small
+    /// range as in the paper's discussion, which stays in the core's own caches. The time-out is longer than
+    /// theta writes to each block take.
     fn usual() -> Consolidate {
         Consolidate {
             clients: Clients::new(1, 16, 16, false),

@@ -10,28 +10,30 @@ pub(super) type Number = u32;
 /// Room for a block, and the state of the bytes there.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
-    /// The block that has the bytes.
+    /// The block to which the bytes belong.
     pub(super) block: u64,
-    /// Modifications that are held.
+    /// Number of held modifications.
     pub(super) writes: u32,
     /// When the first held modification was made.
     pub(super) since: Time,
-    /// Bytes that held modifications wrote, if only these are posted.
+    /// The bytes that held modifications wrote. Only used if blocks are shared, because only these bytes are
+    /// posted then.
     pub(super) spans: Spans,
     /// Whether the device may still read the frame.
     pub(super) posted: bool,
-    /// Number of its current holding. Queue entries with other numbers are stale.
+    /// Number of the frame's current holding, from its first modification to its post. Entries of the queue
+    /// with other numbers are stale.
     turn: u64,
 }
 
 /// The place of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FramePlace {
-    /// At the target only, always: writes to the block are not held back.
+    /// Always at the target only: writes to the block are not held back.
     Direct,
     /// At the target only.
     Target,
-    /// Also in a frame, whose bytes are newer.
+    /// In a frame, too. The frame's bytes are newer than the target's.
     Frame(Number),
 }
 
@@ -42,8 +44,8 @@ pub(super) struct Frames {
     places: Vec<FramePlace>,
     /// Frames without a block.
     free: Vec<Number>,
-    /// Frames in the order in which they began to hold, each with the number of its holding. Some entries are
-    /// stale.
+    /// Frames in the order of their first held modification, each with the number of that holding. Some
+    /// entries are stale.
     queue: VecDeque<(Number, u64)>,
     /// Number of frames that hold modifications.
     held: u32,
@@ -53,7 +55,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// This many free frames, for blocks at these places.
+    /// `frames` free frames. `places` has the place of each block's bytes.
     pub(super) fn new(frames: u32, places: Vec<FramePlace>) -> Frames {
         let empty = Frame {
             block: 0,
@@ -96,7 +98,7 @@ impl Frames {
         self.held
     }
 
-    /// Counts a modification of a frame. Returns how many the frame holds.
+    /// Counts a modification of a frame. Returns how many modifications the frame holds now.
     pub(super) fn modified(&mut self, number: Number, now: impl FnOnce() -> Time) -> u32 {
         if self.at(number).writes == 0 {
             self.turns += 1;
@@ -112,7 +114,7 @@ impl Frames {
         frame.writes
     }
 
-    /// Notes that a holding frame is posted. Returns the number of its modifications.
+    /// Notes that a frame with held modifications is posted. Returns how many it held.
     pub(super) fn posted(&mut self, number: Number) -> u32 {
         self.held -= 1;
         let frame = self.at_mut(number);
@@ -121,7 +123,8 @@ impl Frames {
         std::mem::take(&mut frame.writes)
     }
 
-    /// Notes that the device has read a posted frame. The frame is free unless its block is still in it.
+    /// Notes that the device has read a posted frame. The frame becomes free unless it still is the place of
+    /// its block.
     pub(super) fn completed(&mut self, number: Number) {
         let frame = self.at_mut(number);
         frame.posted = false;
@@ -147,7 +150,8 @@ impl Frames {
         frame.writes > 0 && frame.turn == turn
     }
 
-    /// Removes stale entries, which would pile up behind a frame that is held long.
+    /// Removes stale entries from the queue. Otherwise they would pile up behind a frame that is held for
+    /// long.
     fn forget_what_is_over(&mut self) {
         if self.queue.len() >= 2 * self.frames.len() {
             let mut queue = std::mem::take(&mut self.queue);
@@ -156,8 +160,8 @@ impl Frames {
         }
     }
 
-    /// Takes a free frame, or else one whose bytes are at the target, too. Also returns how many frames were
-    /// examined.
+    /// Takes a free frame, or else a frame whose bytes have all reached the target. Also returns how many
+    /// frames the search examined.
     pub(super) fn take(&mut self) -> Option<(Number, u64)> {
         if let Some(number) = self.free.pop() {
             return Some((number, 1));

@@ -6,19 +6,19 @@
 //! modifications are in the writer's memory only.
 //!
 //! **Posted bytes** depend on the block's other writers ([`Holding`]). Only a writer that holds a block
-//! exclusively may write all of it. 16 random modifications of 32 bytes renew only 40% of 1 kB, and another
-//! writer may have changed the rest. If a block is shared, only the written bytes are posted. Each span is a
-//! WRITE of its own, and all go with one doorbell. SGEs would not help: they gather at one end, but spans are
-//! scattered at both ends.
+//! exclusively may post the whole block. 16 random modifications of 32 bytes renew only 40% of a block of 1
+//! kB, and another writer may have changed the rest. If a block is shared, only the written bytes are posted.
+//! Each span is a WRITE of its own, and all go with one doorbell. SGEs would not help: they gather at one
+//! end, but spans are scattered at both ends.
 //!
 //! **Visibility.** A writer reads its own writes. Other machines see a modification once its block has been
-//! posted. If bytes are modified several times in between, they see only the last modification. Blocks are
-//! posted in the order in which they became full or timed out. So the later of two blocks' modifications may
-//! be at the target without the earlier one. [`Consolidator::flush`] makes an order: everything written
-//! before it reaches the target before everything written after it, because the device places WRITEs of a QP
-//! in the order of posting.
+//! posted. If bytes are modified several times before their block is posted, other machines see only the last
+//! modification. Blocks are posted in the order in which they became full or timed out. So of two
+//! modifications in different blocks, the later one may reach the target first. [`Consolidator::flush`] makes
+//! an order: all writes before the call reach the target before all writes after the call. The reason is that
+//! the device places WRITEs of a QP in the order of posting.
 //!
-//! **Loss** when the writer's machine stops. Each block loses everything written since its last completed
+//! **Loss.** If the writer's machine stops, each block loses everything written since its last completed
 //! post. This includes held modifications: at most theta - 1, for at most the time-out (if the program's loop
 //! polls). It also includes posted modifications that had not completed. Everything posted before
 //! [`Consolidator::fence`] returned is at the target. Other blocks lose nothing, and no block is left with

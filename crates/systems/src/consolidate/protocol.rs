@@ -45,7 +45,7 @@ impl Program for ConsolidateClient {
         consolidator.flush()?;
         consolidator.fence()?;
         consolidator.poll()?;
-        // When each block's writes began that have not completed.
+        // For each block, when its writes that have not completed began.
         let mut begun = vec![VecDeque::new(); io.blocks as usize];
         let mut measured = Measured::default();
         let interval = self.interval.begin(&p);

@@ -7,10 +7,10 @@ use doorbell_verbs::{Provider, QpCap, Span};
 use std::ops::Range;
 
 named! {
-    /// Other writers of a writer's blocks.
+    /// Whether other writers write to a writer's blocks.
     Holding {
-        /// None: a block is posted whole, by one WRITE. Two writers of a block that both choose this undo
-        /// each other's modifications.
+        /// No other writer: a block is posted whole, by one WRITE. Two writers of a block that both choose
+        /// this undo each other's modifications.
         Exclusive = "exclusive",
         /// Other writers may write other bytes of the blocks. Only written bytes are posted, each span by a
         /// WRITE, with one doorbell.
@@ -21,15 +21,16 @@ named! {
 /// Rules of consolidation: which writes are held back, for how long, and how they are posted.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Bytes of a block, the paper's S. Blocks are aligned in the region: the first begins at its start.
+    /// Bytes of a block, the paper's S. The first block begins at the start of the region.
     pub block: u32,
-    /// Modifications of a block after which it is posted; with 1 nothing is held back.
+    /// A block is posted after this many modifications, the paper's theta. With 1, nothing is held back.
     pub theta: u32,
     /// Time for which a block with fewer modifications is held before it is posted.
     pub timeout: Span,
-    /// Other writers of the blocks.
+    /// Whether other writers write to the blocks.
     pub holding: Holding,
-    /// Maximum number of held blocks. With one more, the block that is held longest is posted.
+    /// Maximum number of held blocks. Before one more block is held, the block that was held longest is
+    /// posted.
     pub held: u32,
     /// Maximum number of blocks and direct writes that are posted and have not completed.
     pub outstanding: u32,
@@ -47,8 +48,8 @@ impl Rules {
         }
     }
 
-    /// Capacities that a connected QP needs for these rules, with up to `inline` bytes of a WRITE inline. Its
-    /// CQ needs room for `outstanding` completions.
+    /// Capacities that a connected QP needs for these rules and for WRITEs of up to `inline` bytes inline.
+    /// The QP's CQ needs room for `outstanding` completions.
     pub fn cap<P: Provider>(&self, device: &Device<P>, inline: u32) -> QpCap {
         let most = device.attr.max_qp_wr.max(1);
         QpCap {
@@ -59,11 +60,11 @@ impl Rules {
         }
     }
 
-    /// Checks that these rules can write a region of this many bytes over a send queue of this many work
-    /// requests.
+    /// Checks that a consolidator with these rules can write to a region of `region` bytes over a send queue
+    /// of `queue` work requests.
     ///
     /// # Errors
-    /// One sentence if they cannot.
+    /// One sentence if it cannot.
     pub(super) fn check(&self, region: u64, queue: u32) -> Result<(), SystemError> {
         let Rules { block, theta, held, outstanding, .. } = self;
         if [*block, *theta, *held, *outstanding].contains(&0) {

@@ -24,7 +24,7 @@ impl Spans {
         &self.0
     }
 
-    /// Number of comparisons that find a range's position.
+    /// Number of comparisons of a binary search for a range's position.
     pub(super) fn steps(&self) -> u64 {
         u64::from(self.0.len().checked_ilog2().map_or(0, |log| log + 1))
     }
@@ -39,7 +39,7 @@ mod tests {
     const BLOCK: u32 = 64;
 
     proptest! {
-        /// Spans have exactly the bytes that were added, and are as few as possible.
+        /// Spans consist of exactly the added bytes. There are as few spans as possible.
         #[test]
         fn spans_are_the_bytes_that_were_added(ranges in prop::collection::vec((0..BLOCK, 1..12u32), 0..20)) {
             let (mut spans, mut bytes) = (Spans::default(), [false; BLOCK as usize]);

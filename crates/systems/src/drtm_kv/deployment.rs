@@ -1,4 +1,4 @@
-//! Sets DrTM-KV up on machines.
+//! Deployment of DrTM-KV.
 
 use super::config::DrtmKv;
 use super::protocol::{ACCESS, DrtmClient, ITEM, SERVICE, VALUE};

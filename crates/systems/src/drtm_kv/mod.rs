@@ -1,5 +1,6 @@
 //! GET by one READ; PUT by compare-and-swap, WRITE and compare-and-swap; both without the server's processor
-//! (ATC'16, 4.3.2). Linearizable for each key. As in the paper's emulation, the update may be left out.
+//! (ATC'16, 4.3.2). Linearizable for each key. An option leaves out the WRITE of a PUT, as the paper's
+//! emulation does.
 
 mod config;
 mod deployment;

@@ -1,10 +1,10 @@
 //! DrTM-KV: GET by READ, PUT by atomics, without the server's processor (ATC'16, 4.3.2).
 //!
 //! The server has an array of items of one cache line: key (16 bytes), lock (8), version (4), check (4),
-//! value (32). Clients know where each key's item is, as if their caches of the index always hit. An item is
-//! read and written within its line. A NIC may read and write a line as a whole, but need not, and software
-//! NICs do not. So a GET compares the check, a hash of version and value, and READs again if an update was in
-//! progress. A GET takes no lock.
+//! value (32). Clients know the address of each key's item, as if their caches of the index always hit. READs
+//! and WRITEs of an item stay within its line. But a NIC need not access a line as a whole, and software NICs
+//! do not. So a GET compares the check, which is a hash of version and value. It READs again if an update was
+//! in progress. A GET takes no lock.
 //!
 //! A PUT acquires the lock by compare-and-swap, WRITEs version and value, and releases the lock by
 //! compare-and-swap. The WRITE and the release go by one QP with one doorbell, so the WRITE is placed before
@@ -40,7 +40,7 @@ fn version_word(version: u32, value: &[u8]) -> u64 {
 
 /// The name under which the server publishes its connections and items.
 pub const SERVICE: &str = "drtm";
-/// The access to the items that clients need.
+/// Access rights that clients need to the items.
 pub const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
@@ -88,7 +88,7 @@ pub struct Items<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     items: RemoteAddr,
-    /// For each operation the result of a READ or an atomic, and behind it the bytes that a PUT WRITEs.
+    /// For each operation: space for the result of a READ or an atomic, then the bytes that a PUT WRITEs.
     buffers: Mr<P>,
     operations: Vec<Option<Operation>>,
     versions: u32,
@@ -137,7 +137,7 @@ impl<P: Provider> Items<P> {
         self.go(at, Operation { item, tag, began, again: 0, stage })
     }
 
-    /// Begins a GET of an item; `tag` comes back in [`Done`].
+    /// Begins a GET of an item. The result in [`Done`] carries `tag`.
     ///
     /// # Errors
     /// If too many operations are outstanding, or a verb fails.
@@ -145,7 +145,7 @@ impl<P: Provider> Items<P> {
         self.begin(item, tag, Stage::Read)
     }
 
-    /// Begins a PUT of an item; `tag` comes back in [`Done`].
+    /// Begins a PUT of an item. The result in [`Done`] carries `tag`.
     ///
     /// # Errors
     /// If the value does not have [`VALUE`] bytes, too many operations are outstanding, or a verb fails.
@@ -156,7 +156,7 @@ impl<P: Provider> Items<P> {
         self.begin(item, tag, Stage::Lock(value))
     }
 
-    /// The word of a lock that this client holds.
+    /// The value of an item's lock while this client holds it.
     fn mark(&self) -> u64 {
         u64::from(self.number) + 1
     }
@@ -184,7 +184,7 @@ impl<P: Provider> Items<P> {
         Ok(())
     }
 
-    /// Goes on with the operations whose work requests have completed. Returns whether there were any.
+    /// Continues the operations whose work requests have completed. Returns whether anything has completed.
     pub fn poll(&mut self, done: &mut Vec<Done>) -> Result<bool, SystemError> {
         let found = self.cq.poll(&mut self.wc)?.len();
         for i in 0..found {
@@ -246,14 +246,14 @@ impl<P: Provider> Items<P> {
     }
 }
 
-/// A client with a load. Its values have [`VALUE`] bytes.
+/// A client that issues the operations of a load. All values have [`VALUE`] bytes.
 #[derive(Clone, Debug)]
 pub struct DrtmClient {
     /// Number of this client.
     pub number: u32,
     /// The operations of the client.
     pub load: Load,
-    /// Whether PUTs write their value, rather than only lock and unlock as in the paper's emulation.
+    /// Whether a PUT writes its value. Otherwise it only locks and unlocks, as in the paper's emulation.
     pub update: bool,
     /// The interval in which the client measures, and its end.
     pub interval: Interval,

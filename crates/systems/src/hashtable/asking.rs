@@ -9,12 +9,12 @@ use crate::spinlock::backoff::Backoff;
 use crate::spinlock::word::Word;
 use doorbell_verbs::{Provider, Time};
 
-/// An attempt to acquire a lock, which is posted.
+/// A posted attempt to acquire a lock.
 #[derive(Clone, Copy, Debug)]
 struct LockAttempt {
-    /// The word that the lock's word is compared with.
+    /// The compare operand: the value that the lock's word must have.
     expected: Word,
-    /// The word of the acquired lock.
+    /// The value of the lock's word after a successful attempt.
     taken: Word,
     /// When the lease ends, if the attempt succeeds.
     until: Time,
@@ -26,7 +26,8 @@ pub(super) struct Asking {
     pub(super) block: u32,
     attempt: LockAttempt,
     backoff: Backoff,
-    /// Whether an attempt has failed since the last wait. The first failure only updates the known word.
+    /// Whether an attempt has failed since the last wait. The first failure after a wait only updates the
+    /// known word.
     has_learnt: bool,
     /// Attempts that failed.
     pub(super) again: u64,
@@ -41,12 +42,13 @@ pub(super) enum LockAnswer {
     Not(OpStep),
 }
 
-/// A lock that is being released: its word becomes this.
+/// A lock that is being released. Holds the value that its word gets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GivenBack(Word);
 
 impl LockAttempt {
-    /// Asks for a block's lock, and READs the block that counts if the lock is acquired.
+    /// Posts a compare-and-swap of a block's lock, and a READ of the copy that is current if the
+    /// compare-and-swap succeeds.
     fn post<P: Provider>(turn: &OpTurn<'_, P>, block: u32) -> Result<LockAttempt, SystemError> {
         let (now, locks) = (turn.now(), &turn.locks);
         let until = now + locks.leased.lease;
@@ -59,7 +61,7 @@ impl LockAttempt {
     }
 }
 
-/// The area of a block's lock, and a compare-and-swap of the lock's word.
+/// A compare-and-swap of the word of a block's lock, and the area of this lock.
 fn swap<P: Provider>(turn: &OpTurn<'_, P>, block: u32, compare: Word, swap: Word) -> (u32, AreaRequest) {
     let (area, lock) = turn.table().lock(block);
     let at = turn.table().locks().word(lock);
@@ -86,8 +88,8 @@ impl Asking {
         Ok(OpStep::Posted)
     }
 
-    /// Goes on after an attempt has completed. Asks again at once if only the known word was out of date,
-    /// else after a wait.
+    /// Continues after an attempt has completed. Posts another attempt at once if this failure is the first
+    /// since the last wait, else after a wait.
     pub(super) fn completed<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,
@@ -124,8 +126,8 @@ impl Asking {
         Ok(GivenBack(free))
     }
 
-    /// Goes on after the release has completed. Returns whether the lock was held to the end. If not, another
-    /// front-end has taken it over, and the WRITTEN block is in a slot that nobody reads.
+    /// Continues after the release has completed. Returns whether this front-end held the lock until then. If
+    /// not, another front-end has taken the lock over, and no front-end reads the copy that was WRITTEN.
     pub(super) fn given<P: Provider>(&self, turn: &mut OpTurn<'_, P>, GivenBack(free): GivenBack) -> bool {
         let is_mine = turn.answer() == self.attempt.taken.bits();
         if is_mine {
@@ -143,7 +145,7 @@ impl Asking {
         OpStep::Wait(turn.now() + self.backoff.next(&mut turn.io.random))
     }
 
-    /// Stops asking for the lock, whichever front-end holds it.
+    /// Ends the request after a failed release, which shows that another front-end has taken the lock over.
     pub(super) fn leave<P: Provider>(&self, turn: &mut OpTurn<'_, P>) {
         turn.locks.known[self.block as usize] = Word::of(turn.answer());
         turn.locks.end(self.block);

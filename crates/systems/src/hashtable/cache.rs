@@ -11,19 +11,19 @@ use std::collections::VecDeque;
 /// The pending writes of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    /// Entries that were written since the block was last taken to be published, a bit each.
+    /// Entries that were written since the last [`HeldWrites::take`] of the block, a bit each.
     written: u64,
-    /// Entries that are being published.
+    /// Entries that are being published, a bit each.
     under_way: u64,
     /// Writes to the entries in `written`.
     writes: u32,
-    /// When the first of these writes was.
+    /// When the first of these writes was made.
     since: Time,
     /// Whether the block is to be published, or is being published.
     is_due: bool,
 }
 
-/// The values that a front-end has written, for each hot entry the newest.
+/// The newest value that the front-end has written to each hot entry.
 pub(super) struct HeldWrites<P: Provider> {
     cpu: P,
     table: TableLayout,
@@ -31,9 +31,10 @@ pub(super) struct HeldWrites<P: Provider> {
     /// Bytes from the start of a value to the start of the next.
     apart: u64,
     pending: Vec<Pending>,
-    /// How often each entry was written. This says which write a publication publishes.
+    /// How often each entry was written. A publication reports this count, so that its reader knows which
+    /// write it published.
     counts: Vec<u64>,
-    /// The key that each entry of a block had when it was last seen.
+    /// For each entry, the key that it had when this front-end last saw its block.
     known: Vec<u64>,
     /// The key of each value.
     owners: Vec<u64>,
@@ -43,8 +44,8 @@ pub(super) struct HeldWrites<P: Provider> {
     due: VecDeque<u32>,
 }
 
-/// Writes that are taken to be published: entries of a block, a bit each; the number of writes; when the
-/// first was.
+/// Writes that a publication has taken: the entries of the block, a bit each, the number of writes, and when
+/// the first write was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TakenWrites {
     pub(super) entries: u64,
@@ -85,25 +86,26 @@ impl<P: Provider> HeldWrites<P> {
         self.known[number as usize] = key;
     }
 
-    /// Whether the value of an entry belongs to this key and is not published.
+    /// Whether the cache has an unpublished value of this key for the entry.
     fn has(&self, hot: Hot, key: u64) -> bool {
         let Pending { written, under_way, .. } = self.pending[hot.block as usize];
         (written | under_way) >> hot.entry & 1 == 1 && self.owner(hot) == key
     }
 
-    /// The key of an entry's value.
+    /// The key to which the entry's cached value belongs.
     pub(super) fn owner(&self, hot: Hot) -> u64 {
         self.owners[self.number(hot) as usize]
     }
 
-    /// Whether a write of the key goes to the cache. It does if the key is in its block as far as is known,
-    /// or if an older value of the key is not published yet.
+    /// Whether a write of the key goes to the cache. It does if the front-end last saw the key in its block,
+    /// or if the cache has an unpublished value of the key.
     pub(super) fn takes(&self, hot: Hot, key: u64) -> bool {
         self.known[self.number(hot) as usize] == key || self.has(hot, key)
     }
 
     /// Writes a key's value, and returns how often the entry has been written. Returns `None` if the write
-    /// has to wait: theta writes of the block are pending, or another key's value in the entry is.
+    /// has to wait because theta writes to the block are pending, or because the entry has an unpublished
+    /// value of another key.
     pub(super) fn write(&mut self, hot: Hot, key: u64, value: &[u8], terms: &Terms) -> Option<u64> {
         self.cpu.work(work::HOLD);
         let number = self.number(hot);
@@ -133,7 +135,7 @@ impl<P: Provider> HeldWrites<P> {
         Some(self.counts[number as usize])
     }
 
-    /// The value of a key, if it is not published.
+    /// The key's value, if the cache has an unpublished one.
     pub(super) fn read(&self, hot: Hot, key: u64) -> Option<Vec<u8>> {
         self.has(hot, key).then(|| self.value(hot))
     }
@@ -150,7 +152,7 @@ impl<P: Provider> HeldWrites<P> {
         self.counts[self.number(hot) as usize]
     }
 
-    /// Makes all blocks due after their time-out. Returns when the next block's time-out is over.
+    /// Makes the blocks due whose time-out is over. Returns when the next block's time-out is over.
     pub(super) fn look(&mut self, terms: &Terms) -> Time {
         while let Some(&(block, since)) = self.order.front() {
             let pending = &mut self.pending[block as usize];
@@ -190,12 +192,12 @@ impl<P: Provider> HeldWrites<P> {
         self.due.len()
     }
 
-    /// Puts a block that cannot be published yet behind all other due blocks.
+    /// Appends a block that cannot be published yet to the queue of due blocks.
     pub(super) fn is_due_later(&mut self, block: u32) {
         self.due.push_back(block);
     }
 
-    /// Takes the pending writes of a block to publish them.
+    /// Takes the pending writes of a block, for a publication.
     pub(super) fn take(&mut self, block: u32) -> TakenWrites {
         let pending = &mut self.pending[block as usize];
         let taken = TakenWrites { entries: pending.written, writes: pending.writes, since: pending.since };
@@ -211,12 +213,13 @@ impl<P: Provider> HeldWrites<P> {
         (pending.under_way, pending.since) = (0, taken.since);
     }
 
-    /// Notes which of the taken entries are published, a bit each.
+    /// Notes that these taken entries are published. `entries` has a bit for each.
     pub(super) fn are_there(&mut self, block: u32, entries: u64) {
         self.pending[block as usize].under_way &= !entries;
     }
 
-    /// Makes a taken value pending again, because it was not published. The block is published once more.
+    /// Makes one taken value pending again, because it was not published. The next publication of the block
+    /// takes it.
     pub(super) fn put_one_back(&mut self, hot: Hot, since: Time) {
         let pending = &mut self.pending[hot.block as usize];
         pending.under_way &= !(1 << hot.entry);
@@ -225,7 +228,7 @@ impl<P: Provider> HeldWrites<P> {
         pending.since = since;
     }
 
-    /// Ends a publication of a block.
+    /// Notes that a publication of a block has ended.
     pub(super) fn published(&mut self, block: u32, terms: &Terms) {
         let pending = &mut self.pending[block as usize];
         (pending.under_way, pending.is_due) = (0, false);

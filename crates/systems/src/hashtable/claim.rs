@@ -1,23 +1,24 @@
-//! The rule that says when a writer may write a version.
+//! The rule that decides when a writer may write a version.
 
 use doorbell_verbs::{Span, Time};
 
-/// A writer's right to write the version that it has drawn a number for.
+/// A writer's claim to write the version whose number it has drawn.
 ///
 /// Writers of one slot exclude each other by time, each by its own clock. Let u be the version that the
 /// slot's `done` word names. Let m be the count of numbers of the slot between u and n: these numbers are
 /// missing. A writer that has drawn n may write it from `s + m L` to `p + m L + lease`, with L = lease +
 /// drift, where
 ///
-/// - s is when the writer *came to know* that u is done. Other writers may have known it earlier, but the end
-///   of the writer with m - 1 missing numbers is reckoned from its own p;
-/// - p is when the writer *posted* its fetch-and-add, or its last look that found an older version done.
-///   Every writer that counts it as missing began after p.
+/// - s is when the writer *learned* that u is done. Other writers may have learned it earlier. But the period
+///   of the writer with m - 1 missing numbers ends at a time that is reckoned from its own p;
+/// - p is when the writer *posted* its last look that found an older version than u done. If there was no
+///   such look, p is when it posted its fetch-and-add. Every writer that counts n as missing has an s after
+///   p.
 ///
-/// Take two writers of the slot with equal u. Number n, with m missing, ends at p + m L + lease. The next
-/// number, n + V, was drawn after n, and its writer looked after u was done. So its s is no earlier than the
-/// p of n. It begins at s + (m + 1) L >= p + m L + lease + drift. When u changes, both writers reckon anew
-/// from then.
+/// Take two writers of the slot with equal u. The period of number n, with m missing numbers, ends at
+/// p + m L + lease. The next number of the slot, n + V, was drawn after n, and its writer looked after u was
+/// done. So the s of n + V is no earlier than the p of n. The period of n + V begins at s + (m + 1) L, which
+/// is at least p + m L + lease + drift. When u changes, both writers compute their periods again.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotClaim {
     number: u64,
@@ -26,9 +27,9 @@ pub struct SlotClaim {
     drift: Span,
     /// The version of the slot that was done at the last look.
     seen: Option<u64>,
-    /// When the last look was posted; before the first look, when the fetch-and-add was posted.
+    /// When the last look was posted. Before the first look: when the fetch-and-add was posted.
     posted: Time,
-    /// The times p and s of [`SlotClaim`].
+    /// `began` is the time p of [`SlotClaim`], and `known` is s.
     began: Time,
     known: Time,
 }
@@ -36,20 +37,22 @@ pub struct SlotClaim {
 /// The result of a look: whether the writer may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The writer may write, if it posts the WRITE by this time.
+    /// The writer may write until this time: it must post the WRITE by then.
     Write(Time),
-    /// The writer may not write yet. If nothing changes, it may at this time at the earliest.
+    /// The writer may not write yet. If the record does not change, it may write from this time on at the
+    /// earliest.
     Wait(Time),
-    /// The writer may never write this number: it draws another.
+    /// The writer may never write this number. It must draw another one.
     Another,
 }
 
-/// The part of a record that a look found.
+/// What a look at a record found. The look was a READ of the record's head, or of slots and head.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// The version that is done, for each slot.
+    /// For each slot, the version that is done.
     pub done: &'a [u64],
-    /// The newest whole version, if the look READ the slots.
+    /// The newest whole version in the slots; `None` if the look did not READ the slots, or no version is
+    /// whole.
     pub whole: Option<u64>,
     /// When the look was posted.
     pub posted: Time,
@@ -74,13 +77,13 @@ impl SlotClaim {
         self.number
     }
 
-    /// How many writes of the slot have to end before this one may begin, as of the last look; at least one.
+    /// How many writes of the slot have to end before this write may begin, by the last look. At least one.
     pub(super) fn turns(&self) -> u64 {
         (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
     }
 
-    /// Takes in a look. Returns when the missing earlier numbers of the slot are passed over, and how many
-    /// there are.
+    /// Takes note of a look. Returns how many earlier numbers of the slot are missing, and the time from
+    /// which the writer may pass over them.
     fn reckon(&mut self, look: Look<'_>) -> (Time, u64) {
         let done = look.done[self.slot() as usize];
         if self.seen != Some(done) {
@@ -91,12 +94,13 @@ impl SlotClaim {
         (self.known + (self.lease + self.drift) * missing, missing)
     }
 
-    /// When all writers that drew earlier numbers of the slot have ended, if nothing changes.
+    /// When the periods of all writers with earlier numbers of the slot have ended, if the record does not
+    /// change.
     pub(super) fn settles(&mut self, look: Look<'_>) -> Time {
         self.reckon(look).0
     }
 
-    /// Takes in a look at the record, and says what the writer may do.
+    /// Takes note of a look, and decides whether the writer may write.
     pub fn look(&mut self, look: Look<'_>) -> Verdict {
         let (from, missing) = self.reckon(look);
         let SlotClaim { number, versions, lease, .. } = *self;
@@ -115,7 +119,8 @@ impl SlotClaim {
         let is_newest = number >= versions && newest % versions == self.slot();
         match (is_newest, missing) {
             (false, 0) => Verdict::Write(until),
-            // Writers that are gone may have left entries in the slots, so a look must have READ the slots.
+            // Writers that have exited may have left entries in the slots, so only a look that READ the slots
+            // counts.
             (false, _) if look.whole.is_some() => Verdict::Write(until),
             (true, 1..) if look.whole.is_some() => Verdict::Another,
             _ => Verdict::Wait(look.now),
@@ -165,7 +170,7 @@ mod tests {
         assert_eq!(first.look(look(&done, 161)), Verdict::Write(at(210)));
         let mut second = claim(13);
         assert_eq!(second.look(look(&done, 100)), Verdict::Wait(at(222)));
-        // The missing number is done now: the time begins anew.
+        // The missing number is done now, so the time is reckoned anew.
         assert_eq!(second.look(look(&[4, 5, 6, 7], 161)), Verdict::Wait(at(223)));
         assert_eq!(second.look(look(&[4, 9, 10, 7], 170)), Verdict::Write(at(211)));
         assert_eq!(second.look(look(&[4, 13, 6, 7], 180)), Verdict::Another);

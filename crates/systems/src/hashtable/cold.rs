@@ -11,8 +11,8 @@ use crate::SystemError;
 use crate::checksum;
 use doorbell_verbs::{Provider, Time};
 
-/// The newest whole version in the slots that were READ, and the offset of its entry in `bytes`. The slots
-/// are copied to `bytes`.
+/// Copies the slots that were READ to `bytes`. Returns the newest whole version in them, and the offset of
+/// its entry in `bytes`.
 pub(super) fn newest<P: Provider>(
     turn: &OpTurn<'_, P>,
     key: u64,
@@ -30,7 +30,7 @@ pub(super) fn newest<P: Provider>(
     })
 }
 
-/// READs the slots of a record, and its head after them. Returns when the READs were posted.
+/// READs the slots of a record, and then its head. Returns when the READs were posted.
 pub(super) fn look_at<P: Provider>(
     turn: &OpTurn<'_, P>,
     KeyRecord { area, at }: KeyRecord,
@@ -54,13 +54,13 @@ pub(super) fn head_of<P: Provider>(turn: &OpTurn<'_, P>) -> (Count, Vec<u64>) {
 /// The state of a write.
 #[derive(Clone, Copy, Debug)]
 enum Writing {
-    /// A number is being drawn.
+    /// The fetch-and-add that draws a number is in flight.
     Drawing,
     /// The record is being READ.
     Looking(SlotClaim),
-    /// The writer waits until it looks again.
+    /// The writer waits before it READs the record again.
     Waiting(SlotClaim),
-    /// The WRITEs of entry and `done` word are in flight.
+    /// The WRITEs of the entry and of the `done` word are in flight.
     Placing(u64),
 }
 
@@ -72,7 +72,7 @@ pub(super) struct ColdPut {
     value: Vec<u8>,
     writing: Writing,
     posted: Time,
-    /// Numbers that the writer gave up.
+    /// How many numbers the writer gave up.
     pub(super) again: u64,
 }
 
@@ -94,7 +94,7 @@ impl ColdPut {
         turn.post(area, [AreaRequest::Add(at, DRAW), head(turn.table(), at)])
     }
 
-    /// The value of a write that goes on elsewhere.
+    /// The value to write, for a write that continues in the key's block.
     pub(super) fn into_value(self) -> Vec<u8> {
         self.value
     }
@@ -131,7 +131,7 @@ impl ColdPut {
         }
     }
 
-    /// Does as the claim to the number allows after a look.
+    /// Writes the version, waits, or draws another number, as the claim decides after a look.
     fn look<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -147,7 +147,7 @@ impl ColdPut {
                 let pause = turn.terms.waits.turns(claim.turns());
                 self.writing = Writing::Waiting(claim);
                 let soon = look.now + pause;
-                // The `done` words may change at any time before then.
+                // The `done` words may change before `from`, so the writer looks again earlier.
                 Ok(OpStep::Wait(if from > look.now { soon.min(from) } else { soon }))
             }
             Verdict::Another => self.draw_another(turn),
@@ -161,7 +161,7 @@ impl ColdPut {
         Ok(OpStep::Posted)
     }
 
-    /// Writes the version if it still may; else draws another number.
+    /// Writes the version if `until` is not over; else draws another number.
     fn place<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -207,12 +207,12 @@ impl ColdPut {
 pub(super) struct ColdGet {
     key: u64,
     record: KeyRecord,
-    /// Whether the record counts even if the key is marked: the key was not in its block since the read
-    /// began.
+    /// Whether to read the record even if the key is marked, because the read has not found the key in its
+    /// block.
     anyway: bool,
     /// The slots that were READ, and the offset of the found entry.
     found: (Vec<u8>, usize),
-    /// Reads that were repeated because the ring went round.
+    /// How often the READs were repeated because writers overwrote slots during them.
     pub(super) again: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::spinlock::Waits;
 use crate::spinlock::word;
 use doorbell_schema::{Duration, Field, Flag, Share, schema};
 
-/// Most bytes that the areas of all back-ends may take.
+/// Largest size in bytes that the areas of all back-ends may have together.
 const LARGEST: u64 = 1 << 30;
 
 schema! {
@@ -117,17 +117,18 @@ impl Hashtable {
         self.seats().mates(self.clients.clients, client)
     }
 
-    /// The front-end that posts lists of `client` for a socket; `None` if the machine has no front-end there.
+    /// The proxy: the front-end that posts the lists of `client` for a socket. `None` if the machine of
+    /// `client` has no front-end at this socket.
     pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
         self.seats().proxy(self.clients.clients, client, socket)
     }
 
-    /// Most operations and publications that a front-end has in flight.
+    /// Largest number of operations and publications that a front-end has in flight.
     pub(super) fn operations(&self) -> u32 {
         2 * self.clients.outstanding
     }
 
-    /// The sockets of each back-end to which a front-end has QPs.
+    /// The sockets to which a front-end has QPs, on each back-end.
     pub(super) fn ends(&self, client: u32) -> Vec<u32> {
         match self.path {
             Path::Direct => (0..self.sockets).collect(),
@@ -139,7 +140,7 @@ impl Hashtable {
         }
     }
 
-    /// The QPs to each back-end, as pairs of front-end and socket of the back-end.
+    /// The QPs to each back-end: pairs of a front-end and a socket of the back-end.
     pub(super) fn links(&self) -> Vec<(u32, u32)> {
         let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
         (0..self.clients.clients).flat_map(of).collect()

@@ -1,21 +1,22 @@
 //! The word of a record that counts versions, marks and moves.
 
-/// Bits of each part, from the lowest. The numbers last for five days at the rate of an atomic unit.
+/// Bits of each part, from the lowest on. At the rate of an atomic unit, the numbers are used up after five
+/// days.
 const NUMBER: u32 = 40;
 const MARKS: u32 = 12;
 const MOVES: u32 = 12;
 
 /// Added to the word to draw a number.
 pub(super) const DRAW: u64 = 1;
-/// Added to the word to mark a key as one that leaves its record. Each front-end has at most one mark on a
-/// key at a time, and there are far fewer front-ends than the part has room for.
+/// Added to the word to mark a key, because the key is to leave its record. Each front-end has at most one
+/// mark on a key at a time, and there are far fewer front-ends than `MARKS` bits can count.
 pub(super) const MARK: u64 = 1 << NUMBER;
 
 /// The word in its parts. At first all parts are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
-    /// The number that was drawn last. For a marked key it means nothing, because a number drawn then is
-    /// void.
+    /// The number that was drawn last. It is meaningless while the key is marked, because numbers that are
+    /// drawn then are void.
     pub(super) number: u64,
     /// How many front-ends have marked the key.
     marks: u64,
@@ -38,12 +39,13 @@ impl Count {
         Count { marks: 1, ..Count::default() }
     }
 
-    /// Whether the key is in its block, or moving into it or out of it.
+    /// Whether the key is in its block, or is moving into its block or out of it.
     pub(super) fn is_marked(self) -> bool {
         self.marks > 0
     }
 
-    /// Whether the key is marked and has not moved since its count was `then`, when it was marked.
+    /// Whether the key is marked and has not moved since then. `then` is an earlier count, at which the key
+    /// was marked.
     pub(super) fn is_same_mark(self, then: Count) -> bool {
         self.is_marked() && self.moves == then.moves
     }

@@ -1,4 +1,4 @@
-//! Sets the hashtable up on machines.
+//! Deployment of the hashtable.
 
 use super::config::Hashtable;
 use super::count::Count;
@@ -20,8 +20,8 @@ impl System for Hashtable {
     const ABOUT: &'static str = "Hashtable in the memory of back-ends, accessed by one-sided verbs: cold \
                                  keys have versions, and front-ends hold back blocks of hot keys";
 
-    /// The paper says: Zipf's law, all writes, and 64 bytes. It does not say the other parameters.
-    /// docs/hashtable.md has the results of other choices.
+    /// The paper states Zipf's law, only writes, and values of 64 bytes. It does not state the other
+    /// parameters. docs/hashtable.md has the results of other choices.
     fn usual() -> Hashtable {
         let us = |us| Duration::new(Span::from_us(us));
         Hashtable {
@@ -76,7 +76,7 @@ impl System for Hashtable {
     }
 }
 
-/// Sets the back-ends up, with version 0 of each key. Returns, for each front-end, the memory that it shares
+/// Sets up the back-ends with version 0 of each key. For each front-end, returns the memory that it shares
 /// with other front-ends of its machine.
 ///
 /// # Errors
@@ -107,8 +107,7 @@ pub fn put_up<C: Cluster, R: Kept, D: Dress>(
     neighbours::put_up(site, config)
 }
 
-/// Writes version 0 of the keys of an area to their records. Writes the keys that are hot at first to the
-/// blocks, too.
+/// Writes version 0 of the area's keys to their records. Keys that are hot at first go to their blocks, too.
 fn fill_area(table: &TableLayout, area: u32, bytes: &mut [u8]) {
     let mut value = vec![0; table.value as usize];
     let mut entry = Vec::new();

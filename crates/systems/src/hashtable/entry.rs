@@ -2,7 +2,7 @@
 
 use crate::checksum::checksum;
 
-/// Encodes a version of a key's value as an entry, which fills a slot of a record or an entry of a block.
+/// Encodes a version of a key's value as an entry, for a slot of a record or for a block.
 pub(super) fn encode(key: u64, version: u64, value: &[u8], into: &mut Vec<u8>) {
     into.clear();
     into.extend_from_slice(&version.to_le_bytes());
@@ -12,13 +12,12 @@ pub(super) fn encode(key: u64, version: u64, value: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(&check.to_le_bytes());
 }
 
-/// The check over the key and all words before the check. An entry of another key is not whole, and neither
-/// is memory that was never written.
+/// The check of an entry: a hash of the key and of all words before the check. It differs for an entry of
+/// another key, and for memory that was never written.
 fn check(key: u64, before: &[u8]) -> u64 {
     checksum(before) ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The version of an entry.
 pub(super) fn version(entry: &[u8]) -> u64 {
     word(entry)
 }
@@ -40,8 +39,8 @@ pub(super) fn value(entry: &[u8], bytes: u32) -> &[u8] {
     &entry[8..][..bytes as usize]
 }
 
-/// Fills `value` with the value that write `number` gives to a key. The caller numbers the writes; 0 is the
-/// value at first.
+/// Fills `value` with the value that write `number` gives to a key. The caller numbers the writes; number 0
+/// stands for the initial value.
 pub fn fill(key: u64, number: u64, value: &mut [u8]) {
     for (at, chunk) in (0u64..).zip(value.chunks_mut(8)) {
         let word = match at {
@@ -73,7 +72,7 @@ mod tests {
             prop_assert!(is_whole(key, &one) && !is_whole(key + 1, &one));
             prop_assert_eq!((version(&one), super::value(&one, value as u32)), (number, &bytes[..]));
             prop_assume!(one != other);
-            // An entry that is torn between any two words.
+            // An entry with the first words of `one` and the other words of `other`.
             let words = one.len() / 8;
             let at = 8 * (1 + place as usize % (words - 1));
             let torn = [&one[..at], &other[at..]].concat();

@@ -1,4 +1,5 @@
-//! The exchange of a key and the key in its place, with the lock of their block.
+//! The exchange of two keys under the lock of their block: one key moves into the block, and the key in its
+//! entry moves out.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cold::{head, head_of, look_at, newest};
@@ -11,32 +12,33 @@ use super::turn::{OpStep, OpTurn};
 use crate::{SystemError, checksum};
 use doorbell_verbs::Provider;
 
-/// The key in the block that has the place of the key that moves.
+/// The key that occupies the moving key's entry of the block.
 #[derive(Debug)]
 struct Resident {
     key: u64,
     version: u64,
-    /// The block as it was READ with the lock.
+    /// The block, as it was READ when the lock was acquired.
     block: Vec<u8>,
 }
 
-/// The state of an exchange. The byte vectors are the moving key's newest entry, which goes to the block.
+/// The state of an exchange. A `Vec<u8>` is the moving key's newest entry, which goes to the block.
 #[derive(Debug)]
 enum Exchanging {
     /// The lock of the block is requested.
     Taking,
     /// The lock is held, and the moving key's record is being READ.
     Reading(Resident),
-    /// The move is being counted in the moving key's count, if that is still this one.
+    /// A compare-and-swap of the moving key's count is in flight. It counts the move if the count still has
+    /// this value.
     Counting(Resident, Vec<u8>, Count),
     /// The head of the resident's record is being READ.
     Meeting(Resident, Vec<u8>),
-    /// The resident is being WRITTEN to its record, which has this count.
+    /// The resident is being WRITTEN to its record. The record has this count.
     Leaving(Resident, Vec<u8>, Count),
     /// The block is being WRITTEN with the moving key, and the lock is being released.
     Giving(Resident, GivenBack, Count),
-    /// The lock is being released, and nothing has changed; the flag says whether the key was in the block
-    /// already.
+    /// The lock is being released, and the block is unchanged. The flag tells whether the key was in the
+    /// block already.
     Resigning(GivenBack, bool),
 }
 
@@ -44,8 +46,8 @@ enum Exchanging {
 pub(super) enum Exchanged {
     /// The exchange goes on.
     Not(OpStep),
-    /// The moving key is in the block. The evicted key is in its record with this version; `count` was the
-    /// record's.
+    /// The moving key is in the block. The evicted key `key` is in its record with version `version`. `count`
+    /// was the record's count before.
     Left { key: u64, version: u64, count: Count },
     /// The key was in the block already.
     Already,
@@ -59,7 +61,7 @@ pub(super) struct Exchange {
     key: u64,
     record: KeyRecord,
     hot: Hot,
-    /// The moving key's count when the earlier writers had ended; then the count with the move counted.
+    /// The moving key's count after the earlier writers had ended. Later: the count that includes this move.
     count: Count,
     asking: Asking,
     exchanging: Exchanging,
@@ -76,7 +78,7 @@ impl Exchange {
         Ok(Exchange { key, record, hot, count, asking, exchanging: Exchanging::Taking })
     }
 
-    /// Attempts at the lock that failed.
+    /// How many attempts to acquire the lock failed.
     pub(super) fn again(&self) -> u64 {
         self.asking.again
     }
@@ -130,7 +132,8 @@ impl Exchange {
         Ok(Exchanged::Not(OpStep::Posted))
     }
 
-    /// The lock is acquired: looks which key is in the entry, and READs the moving key's record.
+    /// Continues when the lock is acquired: determines the key in the entry, and READs the moving key's
+    /// record.
     fn meet<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<Exchanged, SystemError> {
         let at = turn.table().owner_at(self.hot);
         let owner = turn.word(ScratchPart::Body, at);
@@ -150,8 +153,8 @@ impl Exchange {
         self.posted(Exchanging::Reading(Resident { key: owner, version, block }))
     }
 
-    /// Looks at the record that was READ with the lock. If the key has not moved since the earlier writers
-    /// ended, its newest version is the last.
+    /// Evaluates the moving key's record, which was READ under the lock. If the key has not moved since the
+    /// earlier writers ended, the newest version in the record is the key's last version.
     fn read<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -170,7 +173,8 @@ impl Exchange {
         self.count_move(turn, resident, entry, count)
     }
 
-    /// Counts the move in the record. The front-end that brought the key there then does not declare it cold.
+    /// Counts the move in the key's record. A front-end that brought the key to the record earlier then no
+    /// longer declares it cold.
     fn count_move<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -187,9 +191,9 @@ impl Exchange {
         self.posted(Exchanging::Counting(resident, entry, count))
     }
 
-    /// WRITEs the resident to its record: the entry to the slot of its version, and `done` words as if all
-    /// versions before had been written. Because of the lock no other front-end does so while the lease
-    /// lasts.
+    /// WRITEs the resident to its record: the entry goes to the slot of its version, and the `done` words get
+    /// values as if all earlier versions had been written. While the lease lasts, the lock keeps other
+    /// front-ends from doing this.
     fn evict<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

@@ -17,7 +17,7 @@ use crate::spinlock::Leased;
 use crate::{Interval, SystemError, work};
 use doorbell_verbs::{Provider, Time};
 
-/// Most operations that begin in a pass, after which the front-end polls for completions.
+/// Largest number of operations that begin in a pass. After a pass, the front-end polls for completions.
 const PASS: u32 = 16;
 
 /// An operation on a key.
@@ -27,8 +27,8 @@ pub enum TableOp {
     Get(u64),
     /// Writes a value to the key. The value has as many bytes as all values of the table.
     Put(u64, Vec<u8>),
-    /// Makes the key hot: it moves to its block, and the key in its place there becomes cold. In a table
-    /// without blocks nothing moves.
+    /// Makes the key hot: the key moves to its entry of a block, and the key that was in this entry becomes
+    /// cold. In a table without blocks nothing moves.
     Move(u64),
 }
 
@@ -58,7 +58,7 @@ pub struct Done<'a> {
     pub key: u64,
     /// The result of the operation.
     pub outcome: TableOutcome<'a>,
-    /// The version that was read or written; `None` for a value that is not published.
+    /// The version that was read or written; `None` for a move, and for a value that is not published.
     pub version: Option<u64>,
     /// For a hot write, how often this front-end has written the key's entry, including this write.
     pub count: u64,
@@ -73,21 +73,21 @@ pub struct Done<'a> {
 /// A publication of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<'a> {
-    /// For each published entry its key, its version, and how often this front-end had written the entry.
+    /// For each published entry: its key, its version, and how often this front-end had written the entry.
     pub entries: &'a [(u64, u64, u64)],
     /// The number of writes that were published.
     pub writes: u32,
-    /// When the first of these writes ended.
+    /// When the first of these writes was made.
     pub since: Time,
     /// When the publication began.
     pub began: Time,
     /// When the publication ended.
     pub ended: Time,
-    /// Attempts at the lock that failed, and publications that another front-end's publication overtook.
+    /// How many attempts to acquire the lock failed, and how often another front-end took the lock over.
     pub again: u64,
 }
 
-/// The operations of a front-end.
+/// The source of a front-end's operations, and the receiver of their results.
 pub trait Work {
     /// The next operation, if one is to begin. Operations on one key end in the order in which they begin.
     fn next(&mut self, now: Time) -> Option<TableOp>;
@@ -95,10 +95,10 @@ pub trait Work {
     /// Whether no operation will ever begin again.
     fn is_over(&self) -> bool;
 
-    /// Takes the result of an operation that has ended.
+    /// Receives the result of an operation that has ended.
     fn done(&mut self, done: Done<'_>);
 
-    /// Takes the result of a publication.
+    /// Receives the result of a publication.
     fn published(&mut self, published: Published<'_>);
 }
 
@@ -109,9 +109,9 @@ enum OpTask {
     Get(ColdGet),
     Hot(HotGet),
     Move(Move),
-    /// A move, after which a value is written in the block.
+    /// A move of the key into its block, for a write of this value.
     MoveToWrite(Move, Vec<u8>),
-    /// A value that is written in the block as soon as there is room for it.
+    /// A write of this value that waits for room in the cache.
     Hold(Hot, Vec<u8>),
 }
 
@@ -156,7 +156,8 @@ impl OpTask {
         }
     }
 
-    /// The operation that looks for the key in its other place, because the key is not where it was expected.
+    /// The operation that continues at the key's other location, record or block, because the key was not
+    /// found at the first one.
     ///
     /// # Panics
     /// If this operation never ends elsewhere.
@@ -177,18 +178,19 @@ impl OpTask {
     }
 }
 
-/// Values that go to records after a publication, because their keys had left the block.
+/// Values that a publication could not put into its block, because their keys had left the block. They go to
+/// records.
 #[derive(Debug)]
 struct Strays {
     block: u32,
     /// When the first of the published writes was made.
     since: Time,
-    /// The value that is being written: its key, its entry, and how often the front-end had written the
-    /// entry.
+    /// The value that is being written: its key, the key's entry, and how often the front-end had written
+    /// this entry.
     key: u64,
     hot: Hot,
     count: u64,
-    /// The values that follow, the next one last.
+    /// The remaining values. The last element is written next.
     left: Vec<Stray>,
 }
 
@@ -198,7 +200,7 @@ enum Task {
     /// An operation on this key.
     Op(u64, OpTask),
     Publish(Publish),
-    /// A write of a value that was not published.
+    /// The write of a stray value to its record.
     Stray(Strays, OpTask),
 }
 
@@ -219,7 +221,7 @@ struct RunningTask {
     /// Repetitions before the current task began.
     again: u64,
     began: Time,
-    /// When the task goes on by itself.
+    /// When the task continues without a completion.
     wait: Option<Time>,
 }
 
@@ -245,8 +247,8 @@ pub struct FrontEnd<P: Provider> {
     /// The slots whose lists have completed.
     completed: Vec<OpSlot>,
     operations: usize,
-    /// An operation that has not begun. It waits for another operation on its key, for a publication, or for
-    /// room.
+    /// The next operation, if it could not begin. It waits for another operation on its key, for a
+    /// publication, or for room.
     next: Option<TableOp>,
 }
 
@@ -277,8 +279,8 @@ impl<P: Provider> FrontEnd<P> {
         })
     }
 
-    /// Carries out `work` until the interval ends, or until all operations have ended and all hot writes are
-    /// published. Call [`FrontEnd::serve`] afterwards.
+    /// Executes the operations of `work` until the interval ends, or until all operations have ended and all
+    /// hot writes are published. Call [`FrontEnd::serve`] afterwards.
     ///
     /// # Errors
     /// If a verb fails, or an entry that must be whole is not.
@@ -429,10 +431,10 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Goes on with all tasks whose list has completed. Returns whether any list had completed.
+    /// Continues all tasks whose list has completed. Returns whether any list had completed.
     ///
     /// # Panics
-    /// If a list completes whose task is not in flight.
+    /// If a list completes and its task is not in flight.
     fn complete(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         self.completed.clear();
         let any = self.io.completed(&mut self.completed)?;
@@ -451,7 +453,7 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Goes on with all tasks whose wait is over. Returns whether there were any.
+    /// Continues all tasks whose wait is over. Returns whether there were any.
     fn resume(&mut self, work: &mut impl Work) -> Result<bool, SystemError> {
         let mut any = false;
         for at in 0..self.running.len() {
@@ -470,7 +472,8 @@ impl<P: Provider> FrontEnd<P> {
         Ok(any)
     }
 
-    /// Does as a step of a task says. Returns the task that follows; `None` if all has ended.
+    /// Handles the result of a step of a task. Returns the task that then occupies the slot; `None` if the
+    /// slot is free.
     fn step(
         &mut self,
         work: &mut impl Work,
@@ -559,7 +562,8 @@ impl<P: Provider> FrontEnd<P> {
         None
     }
 
-    /// Reports a publication. Values whose keys had left the block go to records.
+    /// Reports a publication. Then begins to write the stray values, whose keys had left the block, to their
+    /// records.
     fn published(
         &mut self,
         work: &mut impl Work,
@@ -591,8 +595,8 @@ impl<P: Provider> FrontEnd<P> {
         Ok(Some(RunningTask::new(Task::Stray(strays, task), began)))
     }
 
-    /// Reports a stray value that was written to its record with this version. A `version` of `None` says
-    /// that the key is in its block again, where the value will be published.
+    /// Reports a stray value that was written to its record with this version. If `version` is `None`, the
+    /// key is in its block again, and the value will be published there.
     fn stray_ended(
         &mut self,
         work: &mut impl Work,

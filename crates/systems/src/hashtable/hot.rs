@@ -17,11 +17,12 @@ use doorbell_verbs::Provider;
 pub(super) struct HotGet {
     key: u64,
     hot: Hot,
-    /// The word that named the slot which was READ, and whether that word was seen after the read began.
+    /// `by` is the word that names the slot to READ. `is_new` tells whether that word was seen after the read
+    /// began.
     by: Word,
     is_new: bool,
     found: Vec<u8>,
-    /// Reads that were repeated because the block was written meanwhile.
+    /// How often the READs were repeated because the block was written during them.
     pub(super) again: u64,
 }
 
@@ -50,9 +51,9 @@ impl HotGet {
         let Hot { block, entry } = self.hot;
         let word = Word::of(turn.word(ScratchPart::Word, 0));
         turn.locks.known[block as usize] = word;
-        // A front-end that acquires the lock may name another slot. Only one that acquires it after that may
-        // write to this slot. If the lock was held when the word was seen, the first of these acquisitions
-        // was before.
+        // A front-end that acquires the lock may make another slot current. Only a front-end that acquires
+        // the lock afterwards may write to this slot. So one acquisition since the word `by` is harmless. If
+        // `by` shows the lock as held, that acquisition was before `by`.
         let most = u32::from(self.by.holder == 0);
         let is_still = word.takes_since(self.by) <= most;
         if is_still && (word.slot == self.by.slot || self.is_new) {
@@ -107,11 +108,11 @@ pub(super) struct Stray {
     pub(super) count: u64,
 }
 
-/// The writes that a publication brings.
+/// The writes that a publication took, and their outcomes.
 #[derive(Debug)]
 pub(super) struct Publication {
     pub(super) taken: TakenWrites,
-    /// For each entry its key, its version, and how often the front-end had written it.
+    /// For each published entry: its key, its version, and how often the front-end had written the entry.
     pub(super) entries: Vec<(u64, u64, u64)>,
     /// The published entries, a bit each.
     pub(super) there: u64,
@@ -124,8 +125,7 @@ impl Publish {
         Ok(Publish { publishing: Publishing::Taking, asking: Asking::begin(turn, block)? })
     }
 
-    /// Goes on after the posted list has completed. The publication ends with the number of writes that it
-    /// brought.
+    /// Continues after the posted list has completed. [`OpStep::Ended`] has the number of published writes.
     pub(super) fn completed<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         match &self.publishing {
             Publishing::Taking => match self.asking.completed(turn)? {
@@ -143,7 +143,7 @@ impl Publish {
         }
     }
 
-    /// Puts the pending values into the block, WRITEs it and releases the lock.
+    /// Puts the pending values into the block, WRITEs the block, and releases the lock.
     fn give<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>) -> Result<OpStep, SystemError> {
         let taken = turn.cache.take(self.asking.block);
         let publication = fill(turn, self.asking.block, taken);
@@ -156,12 +156,12 @@ impl Publish {
         self.asking.resume(turn)
     }
 
-    /// Attempts at the lock that failed.
+    /// How many attempts to acquire the lock failed.
     pub(super) fn again(&self) -> u64 {
         self.asking.again
     }
 
-    /// The block, and the values that were published and that were not.
+    /// The number of the block, and the outcomes of the writes.
     ///
     /// # Panics
     /// If the publication has not ended.

@@ -15,7 +15,7 @@ use doorbell_verbs::{
 };
 use std::cell::Cell;
 
-/// Most work requests of a list.
+/// Largest number of work requests of a list.
 const LIST: u32 = 2;
 
 /// The name under which a back-end publishes its services.
@@ -23,17 +23,17 @@ pub(super) fn service(back_end: u32) -> String {
     format!("hashtable/{back_end}")
 }
 
-/// The way to an area.
+/// How requests reach an area.
 #[derive(Clone, Copy, Debug)]
 enum AreaWay {
-    /// By this QP, to the address at which the area begins.
+    /// By the QP with this index. The area begins at this address.
     Qp(usize, RemoteAddr),
     /// By the proxy at this socket.
     Proxy(u32),
 }
 
-/// Marks the `wr_id` of a list that another front-end asked for. The asker's index stands from bit `ASKER`
-/// on.
+/// Flag in the `wr_id` of a list that was posted for another front-end. The `wr_id` also has the index of the
+/// asking front-end, from bit `ASKER` on.
 const FOR_OTHERS: u64 = 1 << 63;
 const ASKER: u32 = 32;
 
@@ -43,7 +43,7 @@ pub(super) struct Io<P: Provider> {
     cq: Cq<P>,
     pub(super) random: Random,
     pub(super) table: TableLayout,
-    /// The way to each area.
+    /// How requests reach each area.
     ways: Vec<AreaWay>,
     qps: Vec<Qp<P>>,
     scratch: Mr<P>,
@@ -51,10 +51,11 @@ pub(super) struct Io<P: Provider> {
     each: u64,
     inline: u32,
     channels: Channels<P>,
-    /// Most lists of other front-ends that may be posted at a time, and the number that is posted.
+    /// `most_served`: most lists that may be posted for other front-ends at a time. `served`: how many are
+    /// posted now.
     most_served: u32,
     served: Cell<u32>,
-    /// The device of the front-end's socket, with which all memory is registered.
+    /// The device of the front-end's socket. All memory is registered with this device.
     pub(super) device: Device<P>,
 }
 
@@ -76,7 +77,8 @@ impl<P: Provider> Io<P> {
         }
         let end = SocketEnd::open(cpu, socket)?;
         let (own, channels) = (neighbours.scratch, Channels::new(&end.device, neighbours, operations)?);
-        // The QPs also carry the lists that other front-ends ask for, as many as are asked for or fit.
+        // The QPs also carry the lists of other front-ends: all that these can ask for at a time, or as many
+        // as fit.
         let asked = operations.saturating_mul(channels.askers.len() as u32);
         let lists = operations.saturating_add(asked).min(end.device.attr.max_qp_wr / LIST).max(operations);
         // If a back-end is gone, each work request completes. A CQ that overruns would hide the reason.
@@ -95,7 +97,7 @@ impl<P: Provider> Io<P> {
             for to in 0..config.sockets {
                 ways.push(match ends.iter().position(|end| *end == to) {
                     None if config.path == Path::Proxy => AreaWay::Proxy(to),
-                    // A QP to that socket, or the only QP.
+                    // The QP to that socket, or else the only QP to the back-end.
                     nth => {
                         let nth = nth.unwrap_or(0);
                         AreaWay::Qp(first + nth, memory(cpu, &service, ends[nth], to)?)
@@ -130,8 +132,7 @@ impl<P: Provider> Io<P> {
         u64::from(slot.0) * self.each + part.at(&self.table)
     }
 
-    /// Posts a list of requests to an area; the completion of the last request stands for all. Returns when
-    /// the list was posted.
+    /// Posts a list of requests to an area. Only the last request is signalled. Returns the time of the post.
     pub(super) fn post<const N: usize>(
         &self,
         slot: OpSlot,
@@ -152,7 +153,7 @@ impl<P: Provider> Io<P> {
         Ok(now)
     }
 
-    /// Posts a list by a QP, between an operation's scratch and an area.
+    /// Posts a list to a QP. Its requests move bytes between an operation's scratch and an area.
     fn post_list<const N: usize>(
         &self,
         (qp, remote): (usize, RemoteAddr),
@@ -188,7 +189,7 @@ impl<P: Provider> Io<P> {
     /// completed. Returns whether anything had completed.
     ///
     /// # Errors
-    /// If a list of this front-end has failed, or a proxy that has one is gone.
+    /// If a list of this front-end has failed, or the proxy that has the list has failed.
     pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<bool, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
@@ -198,7 +199,8 @@ impl<P: Provider> Io<P> {
                 into.push(OpSlot(wc.wr_id as u32));
             } else {
                 let asker = (wc.wr_id & !FOR_OTHERS) >> ASKER;
-                // If a list fails, each of its requests completes.
+                // If a list fails, each of its requests completes, but only the first of these completions
+                // counts.
                 if self.channels.answer(asker as usize, OpSlot(wc.wr_id as u32), wc.status) {
                     self.served.set(self.served.get() - 1);
                 }
@@ -231,7 +233,8 @@ impl<P: Provider> Io<P> {
         Ok(any)
     }
 
-    /// Says that this front-end will ask for no more lists. If it has failed, says that it serves no others.
+    /// Tells the other front-ends that this front-end will ask for no more lists. If this front-end has
+    /// failed, also tells the front-ends that it serves.
     pub(super) fn leave(&self, ended: &Result<(), SystemError>) {
         let failed = match ended {
             Ok(()) => None,

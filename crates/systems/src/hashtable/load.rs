@@ -1,4 +1,4 @@
-//! A front-end that carries out drawn operations without end.
+//! A front-end that executes drawn operations until its interval ends.
 
 use super::config::Hashtable;
 use super::entry::fill;
@@ -22,7 +22,7 @@ pub(super) struct TableClient {
 /// The operations of the program, and its measurements.
 struct Drawn {
     draws: Draws,
-    /// Draws which operations move their key.
+    /// Decides at random which operations move their key.
     moves: Random,
     move_permille: u64,
     number: u64,
@@ -55,8 +55,8 @@ impl Work for Drawn {
         self.measured.operation(&self.interval, done.began, done.ended, how);
     }
 
-    /// Counts publications like lists of replies: `posts` are publications, `replies` are the writes that
-    /// they brought.
+    /// Counts publications as lists of replies are counted: `posts` counts publications, and `replies` counts
+    /// their writes.
     fn published(&mut self, published: Published<'_>) {
         if published.writes > 0 {
             self.measured.post(&self.interval, published.ended, published.writes.into());

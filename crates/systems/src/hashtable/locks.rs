@@ -4,19 +4,19 @@ use super::table::TableLayout;
 use crate::spinlock::Leased;
 use crate::spinlock::word::Word;
 
-/// A front-end's view of the locks: for each block the lock's word as the front-end last saw it or left it.
+/// A front-end's view of the locks: for each block, the lock's word as the front-end last saw it or wrote it.
 pub(super) struct BlockLocks {
     pub(super) leased: Leased,
-    /// This front-end's number in words, from 1.
+    /// The number, from 1, by which words of locks name this front-end as holder.
     pub(super) holder: u32,
     pub(super) known: Vec<Word>,
-    /// Whether an operation of this front-end asks for a block's lock, or holds it. A second one must not: a
-    /// late WRITE of one would go to the slot that the other has published.
+    /// For each block, whether an operation of this front-end asks for the lock, or holds it. A second
+    /// operation must not ask: its late WRITE could go to the slot that the first operation has published.
     asked: Vec<bool>,
 }
 
 impl BlockLocks {
-    /// Locks of `blocks` blocks, which nobody has acquired yet.
+    /// Locks of `blocks` blocks that no front-end has acquired yet.
     pub(super) fn new(leased: Leased, holder: u32, blocks: u32) -> BlockLocks {
         let (known, asked) = (vec![Word::default(); blocks as usize], vec![false; blocks as usize]);
         BlockLocks { leased, holder, known, asked }
@@ -30,7 +30,7 @@ impl BlockLocks {
     /// Notes that an operation asks for a block's lock.
     ///
     /// # Panics
-    /// If an operation of this front-end asks for it already.
+    /// If another operation of this front-end already asks for this lock.
     pub(super) fn ask(&mut self, block: u32) {
         let asked = std::mem::replace(&mut self.asked[block as usize], true);
         assert!(!asked, "the lock of block {block} is requested twice");
@@ -41,7 +41,7 @@ impl BlockLocks {
         self.asked[block as usize] = false;
     }
 
-    /// The offset in its area of the slot that a lock's word names.
+    /// The offset of the slot that `word` names. The offset is in the block's area.
     pub(super) fn data(table: &TableLayout, block: u32, word: Word) -> u64 {
         table.locks().data(table.lock(block).1, word.slot)
     }

@@ -1,4 +1,5 @@
-//! A hashtable in the memory of other machines, used by one-sided verbs (CLUSTER'21, IV-B, Figures 11 to 13).
+//! A hashtable in the memory of other machines, accessed by one-sided verbs (CLUSTER'21, IV-B, Figures 11 to
+//! 13).
 //!
 //! **Front-ends** are threads of client machines. Each front-end may read and write every key. **Back-ends**
 //! are machines that only provide memory: one thread registers the memory and connects the QPs, and no
@@ -6,7 +7,7 @@
 //! a write. Our additions are marked (ours).
 //!
 //! # Overview
-//! A key is cold or hot. Moves can change that.
+//! A key is cold or hot. Moves make a cold key hot and a hot key cold.
 //!
 //! | | cold key | hot key |
 //! |---|---|---|
@@ -31,8 +32,8 @@
 //!
 //! Keys are the integers from 0 to `pairs` - 1 in the order of frequency: key 0 is the most frequent. At
 //! first the most frequent keys, a share `hot` of all keys, are hot. (In the paper, the warm-up selects the
-//! hot keys.) The table has one area at each socket of each back-end. Keys and blocks take turns with the
-//! areas.
+//! hot keys.) The table has one area at each socket of each back-end. Consecutive keys are in consecutive
+//! areas, and so are consecutive blocks.
 //!
 //! # Cold keys
 //! Every key has a record, even while it is hot. The `done` word of a slot names the version that was written
@@ -50,14 +51,15 @@
 //! The paper has only the fetch-and-add and the WRITE of the entry. With these alone, a writer may stop
 //! between the two while V later versions are written. When it goes on, it overwrites an acknowledged
 //! version, perhaps the newest. So (ours) a writer of version n waits until version n - V, which n
-//! overwrites, is done and is not the newest done version. Between two looks at the record it waits `backoff`
-//! for each version of the slot that has to be done first, at most `backoff_most`.
+//! overwrites, is done and is not the newest done version. Before it READs the record again, it waits
+//! `backoff` for each version of the slot that has to be done first, but at most `backoff_most`.
 //!
 //! *Missing versions.* A writer that exits may leave its version missing. A later writer that finds m
 //! versions of its slot missing passes over them after m x (`table_lease` + `drift`), unless the slot holds
-//! the newest whole version. In return, each writer must post its WRITEs within `table_lease` of the time
-//! from which it may write. Otherwise it gives its version up and draws another. Each writer measures time by
-//! its own clock. The periods of two writers of one slot do not overlap. [`SlotClaim`] has the argument.
+//! the newest whole version. In return, each writer must post its WRITEs at most `table_lease` after the time
+//! from which it may write. A later writer gives its version up and draws another one. Each writer measures
+//! time by its own clock. The periods of two writers of one slot do not overlap. [`SlotClaim`] has the
+//! argument.
 //!
 //! *Reads.* A reader READs the slots and then the head, in one list, and takes the newest whole version. If a
 //! `done` word names a newer version, writers have overwritten slots during the read, and the reader reads
@@ -102,25 +104,26 @@
 //!
 //! *Reads.* A front-end without a pending value READs the copy that the known word names, then the word, in
 //! one list. It accepts the copy if both conditions hold, and reads again otherwise:
-//! - No front-end has begun to overwrite the copy. The token has grown by at most one since the known word,
-//!   or not at all if the known word shows the lock as held.
-//! - The copy is recent enough: the new word still names it, or the known word was seen after the read began.
+//! - No front-end has begun to overwrite the copy. This holds if the token has grown by at most one since the
+//!   known word, or not at all if the known word shows the lock as held.
+//! - The copy is recent enough: the word that was READ still names it, or the known word was seen after the
+//!   read began.
 //!
 //! # Moves
-//! [`TableOp::Move`] moves a key k into its block, and the key j that has k's entry there into j's record
-//! (ours: the paper's hot keys stay). Any front-end may move a key at any time.
+//! [`TableOp::Move`] moves a key k into its block. It moves the key j, which has k's entry of the block, into
+//! j's record (ours: in the paper, hot keys stay hot). Any front-end may move a key at any time.
 //!
 //! *Steps.* A front-end that moves key k
 //! 1. marks k by a fetch-and-add on k's count. It then READs the head of k's record until all writers that
 //!    drew versions before the mark have ended. For each slot, it waits as long as a writer of the next
 //!    version would ([`SlotClaim`]);
 //! 2. acquires the lock of the block, and READs block and record. It begins again if k is no longer marked or
-//!    has moved meanwhile. It takes k's newest whole version, which is k's last version;
+//!    has moved since step 1. It takes k's newest whole version, which is k's last version;
 //! 3. counts the move in k's count, by a compare-and-swap of the count that it READ;
 //! 4. if the lock's lease has not ended, WRITEs j's record: the entry to the slot of j's version v, and
 //!    `done` words as if all versions up to v had been written;
-//! 5. WRITEs the block with k in j's place and releases the lock, as a publication does: **k has moved
-//!    then**;
+//! 5. WRITEs the block with k in the place of j and releases the lock, as a publication does. **Now k has
+//!    moved**;
 //! 6. removes the marks from j's count, by a compare-and-swap of the count that it READ before step 4. The
 //!    new count has v as the version drawn last.
 //!
@@ -132,10 +135,11 @@
 //!   before the block was READ.
 //! - A reader that finds another key in the entry reads the record.
 //! - A writer that drew a void version READs the block. If the key is there, the write becomes a hot write.
-//!   Otherwise the writer waits for the move to end, at most `table_lease` + `drift`. It then moves the key
-//!   itself, because the front-end that marked the key may have exited.
-//! - A front-end that publishes may find that a key has left its block. It writes the value to the key's
-//!   record. If the record is marked, it goes on like a writer that drew a void version.
+//!   Otherwise the writer waits for the move to end, at most `table_lease` + `drift`. After that time the
+//!   writer moves the key itself, because the front-end that marked the key may have exited.
+//! - A front-end that publishes may find that a key has left its block. The front-end then writes the value
+//!   to the key's record. If the record is marked, the front-end continues like a writer that drew a void
+//!   version.
 //!
 //! *Assumptions.* As for a cold write, `drift` bounds the delay of the WRITEs of step 4. The count tells 4096
 //! moves of a key apart.
@@ -146,21 +150,22 @@
 //! - `direct`: the front-end has a QP to the NIC of each socket of each back-end.
 //! - `home`: the front-end has a QP to one port of each back-end. This is for machines with one NIC.
 //! - `proxy` (the paper's): the front-end has a QP to the socket of each back-end that matches its own. It
-//!   hands a list for another socket to its proxy, a front-end of its machine at that socket, by a queue in
-//!   shared memory ([`Neighbours`]). The proxy posts the list, and the proxy's NIC reads and writes the
+//!   hands a list for another socket to a proxy, by a queue in shared memory ([`Neighbours`]). The proxy is a
+//!   front-end of the same machine at that socket. It posts the list, and its NIC reads and writes the
 //!   scratch memory of the front-end that asked. If the machine has no front-end at a socket, the asking
 //!   front-end has a QP of its own to that socket.
 //!
-//! Every front-end is a proxy besides its own work. It serves until all front-ends of its machine are done,
-//! or until long after the measured time. A proxy that fails reports its error to the front-ends that ask it,
-//! and they end with this error. A proxy that hangs answers nothing.
+//! Besides its own work, every front-end serves as proxy. It does so until all front-ends of its machine are
+//! done, or until long after the measured time. A proxy that fails reports its error to the front-ends that
+//! ask it, and they end with this error. A proxy that hangs answers nothing.
 //!
 //! # Guarantees
 //! - No read returns a value that was never written, or part of a value.
 //! - A front-end reads its own writes.
 //! - Versions of a key never go back for a reader, even if the key moves. Cold keys are linearizable.
 //! - Every read that begins after a cold write has ended sees that write. Reads see a hot write once it is
-//!   published: at most `time_out` plus one publication after the write ended, if the front-end runs.
+//!   published. This takes at most `time_out` and the time of one publication, if the front-end that wrote
+//!   runs.
 //! - After a quiet end each key holds the acknowledged write with the highest version. An end is quiet when
 //!   all front-ends have published everything. [`FrontEnd::run`] publishes everything before it returns, if
 //!   its work is over.
@@ -173,9 +178,9 @@
 //!   marked, or step 6 may be left out. The key's newest version is then in its record until a write or a
 //!   move brings it into its block.
 //! - *Of a back-end*: everything that it held is lost. Each front-end that accesses the back-end ends with an
-//!   error once its NIC has given up. With the usual values of [`doorbell_verbs::ConnectAttr`] a NIC gives up
-//!   after 7 times 67 ms of silence by the specification. NICs may take up to four times as long. A front-end
-//!   that is not yet connected with the back-end waits for it.
+//!   error once its NIC has given up. With the default [`doorbell_verbs::ConnectAttr`], the specification
+//!   lets a NIC give up after 7 times 67 ms of silence. A NIC may take up to four times as long. A front-end
+//!   that is not yet connected to the back-end waits for it without end.
 //! - A back-end keeps its end of the connection of a front-end that has exited. A front-end that starts later
 //!   has an identity and copies of its own.
 

@@ -1,4 +1,5 @@
-//! Moves of keys: a key moves from its record to its block, and the key in its place moves to its own record.
+//! Moves of keys: a key moves from its record into its block, and the key that occupied its entry moves to
+//! its own record.
 
 use super::claim::{Look, SlotClaim};
 use super::cold::{head, head_of, look_at};
@@ -14,11 +15,11 @@ use doorbell_verbs::{Provider, Time};
 /// A wait for the writers that drew numbers before a key was marked.
 #[derive(Debug)]
 struct Settling {
-    /// The key's count when the key was marked, or first seen marked.
+    /// The key's count at the time when this move marked the key, or when it found the key marked.
     count: Count,
-    /// Claims that a writer of the next number of each slot would have.
+    /// For each slot, the claim that a writer of the slot's next number would have.
     claims: Vec<SlotClaim>,
-    /// When the READ of the head was posted.
+    /// When the last READ of the head was posted.
     posted: Time,
 }
 
@@ -29,14 +30,16 @@ enum Moving {
     Finding(HotGet),
     /// The record is being READ, by a list that was posted at this time.
     Looking(Time),
-    /// The move waits and then looks again, because another front-end may be about to end a move of the key.
+    /// The move waits before it READs the block again, because another front-end may be about to finish its
+    /// move of the key.
     Watching,
     /// The key is being marked, by a list that was posted at this time.
     Marking(Time),
     Settling(Settling),
-    /// The key and the key in its place are being exchanged.
+    /// The key and the key that occupies its entry are being exchanged.
     Exchanging(Exchange),
-    /// The record of the evicted key is being made cold with this version, if its count is still `before`.
+    /// The marks are being removed from the count of the evicted key `key`, whose newest version is
+    /// `version`. This fails if the count is no longer `before`.
     Freeing {
         key: u64,
         version: u64,
@@ -50,14 +53,15 @@ pub(super) struct Move {
     key: u64,
     record: KeyRecord,
     hot: Hot,
-    /// Whether the move serves a write of a marked key. Such a move does not mark the key itself.
+    /// Whether the move belongs to a write that found the key marked. Such a move does not mark the key
+    /// itself.
     for_write: bool,
     moving: Moving,
     /// When the key was first seen marked and not in its block.
     since: Option<Time>,
-    /// Times that the move began again.
+    /// How often the move began again.
     again: u64,
-    /// Failed attempts at the lock in the last exchange that has ended.
+    /// How many attempts to acquire the lock failed in the last exchange.
     lock_again: u64,
 }
 
@@ -72,7 +76,7 @@ impl Move {
         Ok(Move { key, record, hot, for_write, moving, since: None, again: 0, lock_again: 0 })
     }
 
-    /// The entry of the block that the key moves to.
+    /// The entry to which the key moves.
     pub(super) fn hot(&self) -> Hot {
         self.hot
     }
@@ -118,8 +122,8 @@ impl Move {
             }
             Moving::Freeing { key, version, before } => {
                 let (key, version, before, seen) = (*key, *version, *before, Count::of(turn.answer()));
-                // A front-end that draws a void number changes the count, too: try again. If another
-                // front-end has moved the key again, that front-end has done the rest.
+                // A front-end that draws a void number changes the count, too. The move then tries again. But
+                // if another front-end has moved the key again, nothing is left to do here.
                 match seen == before || !seen.is_same_mark(before) {
                     true => Ok(OpStep::Ended(0)),
                     false => self.free(turn, (key, version), seen),
@@ -153,11 +157,12 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// Goes on when the record of a key that is not in its block has been READ.
+    /// Continues when the record has been READ, after the key was not found in its block.
     fn looked<P: Provider>(&mut self, turn: &mut OpTurn<'_, P>, posted: Time) -> Result<OpStep, SystemError> {
         let (count, _) = head_of(turn);
         if count.is_marked() {
-            // The front-end that marked the key, or moved it to its record, will finish, unless it is gone.
+            // Another front-end has marked the key, or is moving it to its record. It will finish, unless it
+            // has exited.
             let now = turn.now();
             if now < *self.since.get_or_insert(now) + turn.terms.lease + turn.terms.drift {
                 self.moving = Moving::Watching;
@@ -174,8 +179,8 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// Begins to wait for all writers that drew numbers up to the number in `count`. It waits as the writers
-    /// of the next number of each slot would.
+    /// Begins to wait for all writers that drew numbers up to the number in `count`. For each slot, the wait
+    /// is as long as that of a writer of the slot's next number.
     fn settle<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,
@@ -191,7 +196,7 @@ impl Move {
         self.look_again(turn)
     }
 
-    /// Exchanges the keys once the earlier writers have ended; else waits.
+    /// Begins the exchange if the earlier writers have ended; else waits.
     ///
     /// # Panics
     /// If the move does not wait for writers.
@@ -215,7 +220,7 @@ impl Move {
         Ok(OpStep::Posted)
     }
 
-    /// Does as the result of the exchange says.
+    /// Continues after a step of the exchange.
     fn exchanged<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,
@@ -233,7 +238,7 @@ impl Move {
         }
     }
 
-    /// Makes the evicted key cold, with the version that its record was given.
+    /// Makes the evicted key cold. Its record has this version as the newest.
     fn free<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

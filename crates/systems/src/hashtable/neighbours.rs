@@ -1,4 +1,5 @@
-//! Front-ends of a machine that post for each other: each posts the lists for areas at its own socket.
+//! Front-ends of one machine that post for each other: each posts the others' lists for areas at its own
+//! socket.
 
 use super::config::Hashtable;
 use super::request::{AskedList, OpSlot};
@@ -11,22 +12,24 @@ use crate::{Record, SystemError};
 use doorbell_verbs::{AccessFlags, Cluster, Mem, Mr, PageSize, Provider, WcStatus};
 use std::cell::Cell;
 
-/// The memory that a front-end shares with others of its machine. It is empty if the front-end has no
-/// proxies.
+/// The memory that a front-end shares with other front-ends of its machine. All fields are empty if
+/// front-ends use no proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
-    /// The scratch of its operations, which the NICs of its proxies read and write.
+    /// The scratch memory of the front-end's operations. The NICs of its proxies read and write this memory.
     pub(super) scratch: Option<Mem>,
-    /// For each socket but its own, the channel to its proxy there.
+    /// For each socket: the channel to the front-end's proxy at this socket. `None` for the front-end's own
+    /// socket, and for a socket without a proxy.
     to: Vec<Option<Channel>>,
-    /// The channels from the front-ends that it serves as proxy, with their scratch.
+    /// For each front-end that this one serves as proxy: the channel from it, and its scratch memory.
     from: Vec<(Channel, Mem)>,
-    /// The counter of front-ends of the machine that are done, and how many front-ends there are.
+    /// A counter of the front-ends of the machine that are done, and the number of all front-ends of the
+    /// machine.
     done: Option<(Mem, u32)>,
 }
 
-/// Slots of a channel. Each operation has one slot, because it has at most one list posted. By the last slot
-/// a proxy says that it has failed.
+/// Slots of a channel. Each operation has one slot, because it has at most one list posted. The last slot is
+/// for the report that the proxy has failed.
 fn slots(operations: u32) -> u64 {
     u64::from(operations) + 1
 }
@@ -71,7 +74,7 @@ pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     Ok(all)
 }
 
-/// The word by which a proxy says that a list has completed, with this status.
+/// The word by which a proxy reports that a list has completed with this status.
 fn told(status: WcStatus) -> u64 {
     1 + status as u64
 }
@@ -91,9 +94,9 @@ fn status(told: u64) -> WcStatus {
 pub(super) struct ListAsker<P: Provider> {
     channel: Channel,
     pub(super) scratch: Mr<P>,
-    /// Lists that were taken from its channel.
+    /// Number of lists that were taken from the channel.
     taken: Cell<u64>,
-    /// For each of its operations, whether a list is not answered yet.
+    /// For each operation of that front-end, whether it has a list that is not answered yet.
     waits: Vec<Cell<bool>>,
 }
 
@@ -143,10 +146,10 @@ impl<P: Provider> Channels<P> {
         Ok(())
     }
 
-    /// Adds the operations whose lists the proxies have completed to `into`.
+    /// Adds to `into` the operations whose lists the proxies have reported as completed.
     ///
     /// # Errors
-    /// If a list has failed, or its proxy has.
+    /// If a list or its proxy has failed.
     pub(super) fn completed(&self, into: &mut Vec<OpSlot>) -> Result<(), SystemError> {
         for (slot, waits) in (0..).zip(&self.waits) {
             let Some(channel) = waits.get().and_then(|socket| self.to[socket as usize]) else { continue };
@@ -168,7 +171,7 @@ impl<P: Provider> Channels<P> {
         Ok(())
     }
 
-    /// The next list that a front-end asks for.
+    /// Takes the next list from the channel of a front-end; `None` if there is none.
     pub(super) fn next(&self, asker: &ListAsker<P>) -> Result<Option<AskedList>, SystemError> {
         let number = asker.taken.get();
         let Some(words) = asker.channel.asked(&self.cpu, number) else { return Ok(None) };
@@ -182,7 +185,8 @@ impl<P: Provider> Channels<P> {
         })
     }
 
-    /// Reports how an asker's list has completed. Returns whether it did: each list is answered once.
+    /// Reports the status of a completed list to the front-end that asked for it, unless the list was
+    /// answered before. Returns whether it reported.
     pub(super) fn answer(&self, asker: usize, slot: OpSlot, status: WcStatus) -> bool {
         let Some(asker) = self.askers.get(asker) else { return false };
         let waits = asker.waits.get(slot.0 as usize).is_some_and(|waits| waits.replace(false));
@@ -192,8 +196,8 @@ impl<P: Provider> Channels<P> {
         waits
     }
 
-    /// Says that this front-end asks for no more lists. If it has failed, tells its askers how, because they
-    /// would wait for ever.
+    /// Counts this front-end as done: it asks for no more lists. If it has failed, reports the status to the
+    /// front-ends that it serves, because they would wait for ever.
     pub(super) fn leave(&self, failed: Option<WcStatus>) {
         if let Some(status) = failed {
             let gone = self.waits.len() as u64;

@@ -2,8 +2,8 @@
 
 use super::scratch::ScratchPart;
 
-/// The number of an operation among the operations of its front-end. Completions name it, and each operation
-/// has scratch memory of its own.
+/// The number of an operation among the operations of its front-end. Completions carry this number, and it
+/// determines the scratch memory of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpSlot(pub(super) u32);
 
@@ -20,17 +20,17 @@ pub(super) enum AreaRequest {
 /// A list of requests that a proxy posts for another front-end. It travels as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AskedList {
-    /// The operation of the front-end that asks.
+    /// The operation to which the list belongs, in the front-end that asks.
     pub(super) slot: OpSlot,
     pub(super) area: u32,
     pub(super) first: AreaRequest,
     pub(super) second: Option<AreaRequest>,
 }
 
-/// Words of a list: one for operation and area, and up to six for its requests.
+/// Number of words of a list: one for operation and area, and up to six for the requests.
 pub(super) const WORDS: usize = 7;
 
-/// Bits of the verb in the lowest part of a request's first word, and of the scratch part behind it.
+/// Layout of a request's first word, from the lowest bit on: the verb, the scratch part, the number of bytes.
 const VERB_BITS: u32 = 4;
 const PART_BITS: u32 = 4;
 
@@ -74,7 +74,8 @@ impl AreaRequest {
         }
     }
 
-    /// The request that `words` begin with, and the words behind it; `None` if they begin with no request.
+    /// The request at the beginning of `words`, and the words after it; `None` if `words` do not begin with a
+    /// request.
     fn of_words(words: &[u64]) -> Option<(AreaRequest, &[u64])> {
         let head = RequestHead::of_word(*words.first()?);
         let is_atomic = (head.part, head.bytes) == (0, 0);
@@ -104,7 +105,7 @@ impl AskedList {
         words
     }
 
-    /// Reads a list from its words; `None` if they hold no list.
+    /// Decodes a list from words; `None` if they are not a list.
     pub(super) fn of_words(words: [u64; WORDS]) -> Option<AskedList> {
         let (slot, area) = (OpSlot(words[0] as u32), (words[0] >> 32) as u32);
         let (first, rest) = AreaRequest::of_words(&words[1..])?;

@@ -7,7 +7,7 @@ use super::table::TableLayout;
 const ANSWER: u64 = 0;
 /// Offset of a word that the operation WRITEs.
 const WORD: u64 = 8;
-/// Offset of the head of a record. The other parts are behind the head.
+/// Offset of the head of a record. Body and entry follow the head.
 const HEAD: u64 = 64;
 
 /// A part of an operation's scratch.

@@ -2,14 +2,14 @@
 
 use crate::spinlock::{Layout, word};
 
-/// Bytes of an entry besides its value: version and check.
+/// Bytes of the version and the check in an entry.
 const BESIDE: u64 = 16;
 
 /// Bytes of the word that names the key of a block's entry.
 pub(super) const OWNER: u64 = 8;
 
-/// The layout of the table. Each area has the locks of its blocks and the blocks, then the records of its
-/// keys.
+/// The layout of the table. Each area consists of the locks of its blocks, the blocks, and the records of its
+/// keys, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableLayout {
     pub(super) pairs: u64,
@@ -39,7 +39,7 @@ pub(super) struct Hot {
 }
 
 impl TableLayout {
-    /// The number of keys that are hot at a time. At first the keys with the lowest numbers are hot.
+    /// The number of keys that are hot at any time. At first these are the keys with the lowest numbers.
     pub(super) fn hot(&self) -> u64 {
         u64::from(self.blocks) * u64::from(self.entries)
     }
@@ -103,12 +103,11 @@ impl TableLayout {
         Layout { locks, data: self.block() as u32, slots: word::slots(self.clients) }
     }
 
-    /// The area of a block, and the number of the block's lock there.
+    /// The area of a block, and the number of the block's lock among the locks of the area.
     pub(super) fn lock(&self, block: u32) -> (u32, u32) {
         (block % self.areas, block / self.areas)
     }
 
-    /// Bytes of an area.
     pub(super) fn area_bytes(&self) -> u64 {
         self.locks().bytes() + self.pairs.div_ceil(u64::from(self.areas)) * self.record_bytes()
     }

@@ -1,4 +1,4 @@
-//! The turn of an operation: the time in which its front-end works on it.
+//! The turn of an operation: the period in which the front-end executes a step of this operation.
 
 use super::cache::HeldWrites;
 use super::io::Io;
@@ -15,12 +15,12 @@ use doorbell_verbs::{Provider, Span, Time};
 pub(super) enum OpStep {
     /// The operation has posted a list, which will complete.
     Posted,
-    /// The operation goes on at this time.
+    /// The operation continues at this time.
     Wait(Time),
-    /// The operation has ended, with this version.
+    /// The operation has ended. Its result is this version.
     Ended(u64),
-    /// The operation cannot end here. The key may be hot where it was taken for cold, or cold where it was
-    /// taken for hot.
+    /// The operation cannot end at this location. The key may be in its block although the operation used its
+    /// record, or the other way round.
     Elsewhere,
 }
 
@@ -47,8 +47,7 @@ impl<P: Provider> OpTurn<'_, P> {
         self.io.cpu.work(span);
     }
 
-    /// Posts a list of requests to an area; the completion of the last request stands for all. Returns when
-    /// the list was posted.
+    /// Posts a list of requests to an area. Only the last request is signalled. Returns the time of the post.
     pub(super) fn post<const N: usize>(
         &self,
         area: u32,

@@ -23,7 +23,7 @@ pub struct Done<R> {
     pub tag: u64,
     /// When the request was first sent.
     pub sent: Time,
-    /// The reply, or that there is none.
+    /// The outcome of the request.
     pub outcome: RpcOutcome<R>,
 }
 
@@ -36,7 +36,7 @@ pub enum RpcOutcome<R> {
     Malformed,
 }
 
-/// A client that WRITEs or SENDs requests, and takes replies.
+/// A client that WRITEs or SENDs requests, and receives replies.
 pub struct HerdClient<P: Provider> {
     device: Device<P>,
     config: Config,
@@ -48,8 +48,8 @@ pub struct HerdClient<P: Provider> {
 }
 
 impl<P: Provider> HerdClient<P> {
-    /// Starts client `number`, and returns once every worker is ready. The client may have `outstanding`
-    /// requests in flight at all workers together.
+    /// Starts client `number`, and returns once every worker is ready. `outstanding` is the maximum number of
+    /// requests that the client has in flight, at all workers together.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.
@@ -107,10 +107,10 @@ impl<P: Provider> HerdClient<P> {
         self.windows.outstanding()
     }
 
-    /// Sends a request; `tag` comes back in [`Done`] when the request has ended.
+    /// Sends a request. When it has ended, [`Done`] carries `tag`.
     ///
     /// # Errors
-    /// If there is no room for it, it is too long, or a verb fails.
+    /// If the window has no room, the request is too long, or a verb fails.
     pub fn send<M: Message>(&mut self, worker: u32, request: &M, tag: u64) -> Result<(), SystemError> {
         self.scratch.clear();
         request.encode(&mut self.scratch);
@@ -130,17 +130,17 @@ impl<P: Provider> HerdClient<P> {
         self.intake.expect(&mut self.line, worker, pending)
     }
 
-    /// READs of replies that have come too early so far.
+    /// How many READs of replies have come before their reply was there.
     pub fn early(&self) -> u64 {
         self.intake.early()
     }
 
-    /// The latest time to call [`HerdClient::repeat`]; a deadline for `pause`.
+    /// When the next call of [`HerdClient::repeat`] is due; a deadline for `pause`.
     pub fn due(&self) -> Time {
         self.windows.due()
     }
 
-    /// Sends all requests again that are due. Returns how many there are.
+    /// Sends all due requests again. Returns how many it sent.
     ///
     /// # Errors
     /// If a verb fails.
@@ -155,7 +155,7 @@ impl<P: Provider> HerdClient<P> {
         Ok(due.len() as u64)
     }
 
-    /// Takes replies; returns whether any came. If none came, call `pause`.
+    /// Receives replies. Returns whether any came. If none came, call `pause`.
     ///
     /// # Errors
     /// If a completion is an error, or a reply is not decodable.
@@ -174,10 +174,10 @@ impl<P: Provider> HerdClient<P> {
     }
 }
 
-/// The way by which a client sends, and where its replies arrive.
+/// A client's line for requests, and its intake of replies.
 type Ways<P> = (RequestLine<P>, Intake<P>);
 
-/// Replies come to a UD QP. Requests go by this QP, too, unless they have connections.
+/// Opens a UD QP for replies. Requests go by this QP, too, unless they go by connections.
 fn by_datagrams<P: Provider>(
     device: &Device<P>,
     config: &Config,
@@ -190,7 +190,7 @@ fn by_datagrams<P: Provider>(
     let both = config.requests == Requests::SendUd;
     let (sends, inline) = if both { (outbox::depth(1), device.inline(config.max_request)) } else { (1, 0) };
     let qp: Qp<P> = device.ud(port, (&sent, inboxes.cq()), sends, recvs, inline)?;
-    // The RECVs are posted before any peer knows this QP: a datagram without a RECV is lost.
+    // The RECVs are posted before any peer knows this QP, because a datagram without a RECV is lost.
     inboxes.add(qp.clone(), RecvRing::new(device, recvs, config.max_reply)?)?;
     let line = if both {
         RequestLine::by_datagrams(device, config, number, qp, sent)?
@@ -201,7 +201,7 @@ fn by_datagrams<P: Provider>(
     Ok((line, Intake::Recvs(inboxes)))
 }
 
-/// Replies come by the connections by which requests go.
+/// Opens connections that carry both requests and replies.
 fn by_connections<P: Provider>(
     device: &Device<P>,
     config: &Config,

@@ -17,8 +17,8 @@ pub struct Config {
     pub workers: u32,
     /// Clients, each a thread.
     pub clients: u32,
-    /// Slots of a client at each worker, and so requests that it may have outstanding there. A power of two
-    /// up to 1024.
+    /// Slots that a client has at each worker. This is also the most requests that it may have outstanding at
+    /// a worker. A power of two up to 1024.
     pub window: u32,
     /// Longest encoded request in bytes, up to [`Requests::longest`].
     pub max_request: u32,
@@ -26,13 +26,14 @@ pub struct Config {
     pub max_reply: u32,
     /// Requests that a worker takes in a pass, at least 1.
     pub gather: u32,
-    /// Posts the replies of a pass with one doorbell per port, or connection, rather than one by one.
+    /// Posts the replies of a pass with one doorbell for each port or connection. Otherwise each reply has
+    /// its own doorbell.
     pub doorbell: bool,
-    /// UD QPs per port that the passes of a worker take turns with, at least 1. It is 1 if replies go by
-    /// connections.
+    /// UD QPs for replies that a worker has at each port, at least 1. Each pass uses the next one. The value
+    /// is 1 if replies go by connections.
     pub queues: u32,
-    /// Time after which a client sends a request again; `None` for never. Over RC it must be longer than
-    /// replies take, because an unnecessary repetition is never dropped.
+    /// Time after which a client sends a request again; `None` for never. Over RC the time must be longer
+    /// than a reply takes, because RC never drops an unnecessary repetition.
     pub retry: Option<Span>,
 }
 
@@ -84,7 +85,7 @@ impl Config {
         self.bell_offset() + 64
     }
 
-    /// Bytes of the request region. If requests are SENT, the region has no use, and is one cache line.
+    /// Bytes of the request region. If requests are SENT, the region is an unused cache line.
     pub fn region_bytes(&self) -> u64 {
         if self.requests.are_sent() { 64 } else { self.part() * u64::from(self.workers) }
     }
@@ -96,7 +97,7 @@ impl Config {
         connected && (self.requests.are_sent() || self.replies.transport() != QpType::Ud)
     }
 
-    /// Connections of a client.
+    /// Number of connections that a client has.
     pub(super) fn connections(&self) -> u32 {
         match self.requests.transport() {
             QpType::Ud => 0,
@@ -107,7 +108,8 @@ impl Config {
 }
 
 impl Config {
-    /// Bytes that a worker accesses once before it is ready: slots of requests and of replies.
+    /// Bytes of the slots of requests and of replies. A worker accesses each of these bytes once before it is
+    /// ready.
     pub(crate) fn warmed_bytes(&self) -> u64 {
         let reply = u64::from(self.max_reply + 8) + self.replies.tail().bytes();
         let replies = u64::from(self.clients) * u64::from(self.window) * reply;

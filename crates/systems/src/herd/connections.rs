@@ -6,25 +6,25 @@ use crate::device::{self, Device};
 use crate::outbox::{self, Outbox};
 use doorbell_verbs::{Cq, Provider, QpCap, QpInitAttr};
 
-/// The name under which the connections of a worker are published. One connection for all workers has worker
-/// 0's.
+/// The name under which the connections of a worker are published. If a client has one connection for all
+/// workers, it is worker 0's.
 pub(super) fn service(worker: u32) -> String {
     format!("herd/{worker}")
 }
 
-/// Bytes of a reply over a connection that may be copied into its WQE.
+/// Bytes up to which a reply over a connection is inline.
 pub(super) fn inline<P: Provider>(device: &Device<P>, config: &Config) -> u32 {
     device.inline(config.reply_slots().reach(config.max_reply) as u32)
 }
 
-/// Work requests that a connection's outbox has room for, besides those that it signals. There is room for
-/// everything that a client may have outstanding, so that the worker never waits for a client that has left.
+/// The `batch` of a connection's outbox: its room for work requests beyond the signalled ones. Everything
+/// fits that a client may have outstanding, so the worker never waits for a client that has left.
 pub(super) fn batch(config: &Config) -> u32 {
     config.window.max(config.gather)
 }
 
-/// Connects worker `worker` with every client. Requests that are SENT complete in the CQ of `requests`; each
-/// connection has as many RECVs as the number beside the CQ.
+/// Connects worker `worker` with every client. If requests are SENT, `requests` has the CQ in which they
+/// complete, and the number of RECVs of each connection.
 pub(super) fn connect<P: Provider>(
     device: &Device<P>,
     config: &Config,

@@ -6,7 +6,7 @@ use crate::SystemError;
 use crate::device::Device;
 use doorbell_verbs::{AccessFlags, Mem, Mr, Provider, Sge};
 
-/// A client's memory for its requests in flight: an image of each slot of its windows, and a word behind all
+/// A client's memory for its requests in flight: an image of each slot of its windows, and one word after all
 /// images.
 pub(super) struct Images<P: Provider> {
     mr: Mr<P>,
@@ -24,7 +24,7 @@ impl<P: Provider> Images<P> {
         self.mr.mem()
     }
 
-    /// The layout of the images; the owner of a slot is a worker.
+    /// The layout of the images. The owner of a slot is a worker.
     pub(super) fn slots(&self) -> Slots {
         self.slots
     }
@@ -33,7 +33,7 @@ impl<P: Provider> Images<P> {
         self.mr.sge(from, length)
     }
 
-    /// Offset of the word behind all slots.
+    /// Offset of the word after all images.
     pub(super) fn word(&self) -> u64 {
         self.mr.mem().len() - 8
     }

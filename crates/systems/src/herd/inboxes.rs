@@ -1,4 +1,4 @@
-//! QPs whose messages complete in one CQ, each with RECVs of its own.
+//! QPs that share a CQ for inbound messages. Each QP has RECVs of its own.
 
 use crate::SystemError;
 use crate::device::check;
@@ -34,7 +34,7 @@ impl<P: Provider> Inboxes<P> {
         &self.cq
     }
 
-    /// Takes completions into `wc`, and returns each with the number of its QP.
+    /// Polls completions into `wc`. Returns each completion with the number of its QP.
     pub(super) fn poll(&self, wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
         let of = |wc: &Wc| Some((*self.by_qpn.get(&wc.qp_num)?, *wc));
         let found = self.cq.poll(wc)?;

@@ -1,4 +1,4 @@
-//! The way by which a client's requests go out.
+//! The line of a client: the QPs and the verb that carry its requests.
 
 use super::config::Config;
 use super::connections;
@@ -14,12 +14,12 @@ use doorbell_verbs::{
     Ah, Cq, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest,
 };
 
-/// The key that a worker publishes when it knows its clients and takes requests.
+/// The key that a worker publishes when it knows its clients and accepts requests.
 pub(super) fn ready_key(worker: u32) -> String {
     format!("herd/ready/{worker}")
 }
 
-/// The key of the address at which a worker has registered the region.
+/// The key of the region's address, as registered by a worker.
 pub(super) fn region_key(worker: u32) -> String {
     format!("herd/region/{worker}")
 }
@@ -44,7 +44,7 @@ enum RequestWay<P: Provider> {
     },
 }
 
-/// The QPs by which a client's requests go: one for all workers, or one for each.
+/// The QPs that carry a client's requests: one for all workers, or one for each worker.
 pub(super) struct RequestLine<P: Provider> {
     cpu: P,
     config: Config,
@@ -54,13 +54,14 @@ pub(super) struct RequestLine<P: Provider> {
     inline: u32,
 }
 
-/// Has a message copied into its WQE if it has at most `most` bytes.
+/// Makes a message inline if it has at most `most` bytes.
 fn inlined(wr: SendWr<'_>, length: u32, most: u32) -> SendWr<'_> {
     if length > 0 && length <= most { wr.flags(SendFlags::INLINE) } else { wr }
 }
 
 impl<P: Provider> RequestLine<P> {
-    /// Uses the UD QP `qp`, whose SENDs complete in `sent`. Returns once every worker is known.
+    /// A line that SENDs by the UD QP `qp`. The SENDs complete in `sent`. Returns once the addresses of all
+    /// workers are known.
     pub(super) fn by_datagrams(
         device: &Device<P>,
         config: &Config,
@@ -86,8 +87,9 @@ impl<P: Provider> RequestLine<P> {
         })
     }
 
-    /// Opens connections. Replies complete in the CQ `replies`, and each connection has room for `recvs`
-    /// RECVs. Returns once the QPs are connected; workers may not be ready yet.
+    /// A line that consists of connections. Replies that are SENT complete in the CQ `replies`, and each
+    /// connection has room for `recvs` RECVs. Returns once the QPs are connected. Workers may not be ready
+    /// yet.
     pub(super) fn by_connections(
         device: &Device<P>,
         config: &Config,
@@ -102,7 +104,7 @@ impl<P: Provider> RequestLine<P> {
         let batch = batch(config);
         let mut outboxes = Vec::new();
         for worker in 0..config.connections() {
-            // If a connection fails, each work request completes.
+            // If an RC connection fails, each work request completes, not only the signalled ones.
             let rc = transport == QpType::Rc;
             let cqe = if rc { outbox::depth(batch) } else { outbox::cqe(batch) };
             let sent = device.context.create_cq(cqe)?;
@@ -128,7 +130,8 @@ impl<P: Provider> RequestLine<P> {
         Ok(RequestLine { cpu: cpu.clone(), config: config.clone(), number, outboxes, way, inline })
     }
 
-    /// Waits until every worker knows its clients and takes requests. UD workers need not know them first.
+    /// Waits until every worker knows its clients and accepts requests. If requests are datagrams, workers
+    /// need not know clients beforehand, so there is no wait.
     pub(super) fn wait_for_workers(&self) {
         if self.config.requests != Requests::SendUd {
             (0..self.config.workers).for_each(|worker| drop(self.cpu.lookup(&ready_key(worker))));
@@ -184,9 +187,9 @@ impl<P: Provider> RequestLine<P> {
         inlined(SendWr::new(0, SendOp::Write(remote), sge), sge[0].length, self.inline)
     }
 
-    /// SENDs a request. When the request is repeated, its image may be overwritten by the next request, if
-    /// the first SEND was enough. This does no harm, because the server does not read a request that it has
-    /// executed.
+    /// SENDs a request. If this is a repetition, the reply to the first SEND may come meanwhile, and the next
+    /// request may overwrite the image. This does no harm, because the server does not read a request that it
+    /// has executed.
     fn send(
         &mut self,
         images: &Images<P>,
@@ -202,10 +205,10 @@ impl<P: Provider> RequestLine<P> {
         self.outbox(worker).post(&mut [SendWr { dest: to, ..wr }])
     }
 
-    /// Call this after the requests of a worker were posted again. It tells a worker that polls slots to look
-    /// at this client's slots again. It returns when the repeated WRITEs have left: the first WRITE may end a
-    /// request, and the second must not carry the next request of the slot. A worker that takes SENDs needs
-    /// no notice.
+    /// Must be called after requests to a worker were posted again. Tells a worker that polls slots to
+    /// examine this client's slots again. Returns when the repeated WRITEs have left. Otherwise the reply to
+    /// a first WRITE could free its slot, and the repeated WRITE would carry the slot's next request. A
+    /// worker that receives SENDs needs no notice.
     pub(super) fn repeated(&mut self, images: &Images<P>, worker: u32) -> Result<(), SystemError> {
         let RequestWay::Write { bells, .. } = &mut self.way else { return Ok(()) };
         *bells = bells.wrapping_add(1);
@@ -217,8 +220,8 @@ impl<P: Provider> RequestLine<P> {
     }
 }
 
-/// Work requests that a connection's outbox has room for, besides those that it signals. Over RC there is
-/// room for everything that may be outstanding, so that the client never waits for a server that has left.
+/// The `batch` of a connection's outbox: its room for work requests beyond the signalled ones. Over RC
+/// everything fits that may be outstanding, so the client never waits for a server that has left.
 fn batch(config: &Config) -> u32 {
     match config.requests.transport() {
         // Each request may have a READ, too.

@@ -1,4 +1,4 @@
-//! The interface between the RPCs and their users.
+//! The interface between the RPCs and the systems that use them.
 
 use doorbell_verbs::Cpu;
 
@@ -7,11 +7,11 @@ pub trait Message: Sized {
     /// Appends the encoded message to `into`.
     fn encode(&self, into: &mut Vec<u8>);
 
-    /// Decodes a message that [`Message::encode`] has encoded; `None` if `bytes` are no such message.
+    /// Decodes a message that [`Message::encode`] has encoded; `None` if `bytes` are not such a message.
     fn decode(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Executes requests; each worker has one of its own.
+/// Executes requests. Each worker has a handler of its own.
 pub trait Handler {
     /// A request of a client.
     type Request: Message;

@@ -1,4 +1,4 @@
-//! The ways by which a worker's replies leave: UD QPs of each port, or the connection of each client.
+//! How a worker's replies leave: by UD QPs of each port, or by the connection of each client.
 
 use super::config::Config;
 use crate::SystemError;
@@ -6,17 +6,17 @@ use crate::device::{Device, QKEY};
 use crate::outbox::{self, Outbox};
 use doorbell_verbs::{Ah, AhAttr, Endpoint, Provider, RemoteAddr, SendWr, UdDest};
 
-/// A client's address as a worker uses it.
+/// The address of a client, and the local port by which a worker reaches it.
 struct Destination {
     port: u8,
     dest: UdDest,
 }
 
-/// Replies by UD QPs.
+/// Sends replies by UD QPs.
 pub(super) struct Datagrams<P: Provider> {
     clients: Vec<Destination>,
     ahs: Vec<(AhAttr, Ah<P>)>,
-    /// For each port its queues.
+    /// For each port, the outboxes of its UD QPs.
     outboxes: Vec<Vec<Outbox<P>>>,
     queue: usize,
 }
@@ -63,8 +63,8 @@ impl<P: Provider> Datagrams<P> {
         self.clients.len() as u32
     }
 
-    /// Posts replies, each with its client, through one QP of each port. Calls `posted` with the length of
-    /// each list.
+    /// Posts replies, each with its client, by one QP of each port. Calls `posted` with the length of each
+    /// list.
     pub(super) fn post(
         &mut self,
         replies: Vec<(u32, SendWr<'_>)>,
@@ -88,10 +88,10 @@ impl<P: Provider> Datagrams<P> {
     }
 }
 
-/// Replies by connections. A client that has left takes no more replies.
+/// Sends replies by connections. A client that has left gets no more replies.
 pub(super) struct Connected<P: Provider> {
     outboxes: Vec<Option<Outbox<P>>>,
-    /// For each client the address to which its replies are WRITTEN; empty if replies are SENT.
+    /// For each client, the address to which its replies are WRITTEN; empty if replies are SENT.
     targets: Vec<RemoteAddr>,
 }
 
@@ -110,9 +110,9 @@ impl<P: Provider> Connected<P> {
         self.targets.get(client as usize).copied()
     }
 
-    /// Posts replies, each with its client. Calls `posted` with the length of each list. A repeated WRITE
-    /// reads its reply when it leaves, and this waits until it has left. The reply's slot may be used for the
-    /// next reply as soon as the client has the first one.
+    /// Posts replies, each with its client. Calls `posted` with the length of each list. If replies are
+    /// WRITTEN `again`, waits until these WRITEs have left. Until then the NIC may read their slots, but the
+    /// first WRITE may already let the client reuse a slot for its next request.
     pub(super) fn post(
         &mut self,
         mut replies: Vec<(u32, SendWr<'_>)>,
@@ -142,7 +142,7 @@ impl<P: Provider> Connected<P> {
             let Some(open) = outbox else { return Ok(()) };
             let wait = again && !self.targets.is_empty();
             match if wait { open.post_and_wait(part) } else { open.post(part) } {
-                // The client has left. If it ended with an error, the client knows the reason better.
+                // The client has left. If the client ended with an error, the client reports it.
                 Err(SystemError::Completion(_)) => *outbox = None,
                 ended => ended?,
             }

@@ -1,4 +1,4 @@
-//! A worker that takes requests from RECVs.
+//! A worker that receives requests by RECVs.
 
 use super::config::Config;
 use super::immediates::{SEQUENCE_BITS, from_request_imm};
@@ -12,7 +12,7 @@ use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{Endpoint, Gid, Provider, QpType, Wc};
 use std::collections::HashMap;
 
-/// Most RECVs of a worker's QP. Requests may be lost if more of them are in flight at once.
+/// Largest number of RECVs of a worker's QP. Requests may be lost if more requests are in flight.
 const MOST_RECVS: u32 = 8192;
 
 /// The last sequence number that was executed in each slot of each client's window.
@@ -26,9 +26,9 @@ impl Executed {
         Executed { window: config.window, last: vec![None; (config.clients * config.window) as usize] }
     }
 
-    /// Whether a request has not been executed yet; if so, it counts as executed. A request older than the
-    /// last one of its slot has been executed: a client uses a slot again only when the slot's request has
-    /// ended.
+    /// Whether a request has not been executed yet. Such a request counts as executed from now on. A request
+    /// that is older than the last request of its slot has been executed, because a client reuses a slot only
+    /// when the slot's request has ended.
     fn is_new(&mut self, answer: Answer) -> bool {
         let slot = &mut self.last[(answer.client * self.window + answer.sequence % self.window) as usize];
         let ahead = |last: u32| answer.sequence.wrapping_sub(last) % (1 << SEQUENCE_BITS);
@@ -40,27 +40,27 @@ impl Executed {
     }
 }
 
-/// How the sender of a message is known.
+/// How a worker identifies the sender of a message.
 enum Senders {
-    /// By address and number. The map holds the server's number of each client.
+    /// By address and client number. The map has the number that the server gave to each client.
     Datagrams(HashMap<Sender, u32>),
     /// By inbox: each inbox belongs to one client.
     Connected,
 }
 
-/// A sender of datagrams. A QP number alone does not identify the sender. The QP number of a client that is
-/// gone may go to another client, and first requests of that client would be taken for requests answered long
-/// ago.
+/// The identity of a sender of datagrams. A QP number does not suffice: another client may get the QP number
+/// of a client that has exited. The worker would then mistake the other client's first requests for old
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Sender {
     lid: u16,
     gid: Gid,
     qpn: u32,
-    /// The low bits of the client's own number.
+    /// The low bits of the number by which the client calls itself.
     client: u32,
 }
 
-/// A worker that takes requests from RECVs.
+/// A worker that receives requests by RECVs.
 pub(super) struct RecvWorker<P: Provider> {
     device: Device<P>,
     /// The inboxes, by port or by client.
@@ -72,8 +72,8 @@ pub(super) struct RecvWorker<P: Provider> {
 }
 
 impl<P: Provider> RecvWorker<P> {
-    /// See [`super::Worker::start`]. Clients that use datagrams become known by their first request, up to
-    /// [`Config::clients`] of them.
+    /// See [`super::Worker::start`]. The worker learns of a client that uses datagrams by the client's first
+    /// request. It accepts [`Config::clients`] clients.
     pub(super) fn start(cpu: &P, config: &Config, number: u32) -> Result<RecvWorker<P>, SystemError> {
         config.check()?;
         let device = Device::open(cpu)?;
@@ -130,8 +130,8 @@ impl<P: Provider> RecvWorker<P> {
         Ok(true)
     }
 
-    /// The client and the sequence number of a request. `None` if there are too many clients, or no
-    /// immediate.
+    /// The client and the sequence number of a request. `None` if there are too many clients, or the request
+    /// has no immediate.
     fn answer(&mut self, wc: &Wc, inbox: usize) -> Result<Option<Answer>, SystemError> {
         let Some(imm) = wc.imm else { return Ok(None) };
         let (client, sequence) = from_request_imm(imm);
@@ -162,7 +162,7 @@ impl<P: Provider> RecvWorker<P> {
     }
 }
 
-/// The parts of a worker that takes requests by RECVs, in the order of its fields.
+/// The parts of a worker that receives requests by RECVs, in the order of its fields.
 type Opened<P> = (Inboxes<P>, Replier<P>, Senders);
 
 /// Opens a UD QP for each port.
@@ -209,7 +209,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Requests of one slot. Each may come several times, even long after later ones.
+        /// Requests of one slot. Each request may come several times, even long after later requests.
         #[test]
         fn what_comes_again_is_not_new(
             order in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),

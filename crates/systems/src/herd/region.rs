@@ -10,7 +10,7 @@ use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError, work};
 use doorbell_verbs::{AccessFlags, Mem, Mr, Provider};
 
-/// A request that was found.
+/// A request that the worker found in the region.
 struct FoundRequest {
     answer: Answer,
     trailer: Trailer,
@@ -31,13 +31,13 @@ pub(super) struct RegionWorker<P: Provider> {
     found: Vec<FoundRequest>,
     /// The last known value of the bell, the word by which clients report repetitions.
     bell: u64,
-    /// The registered region. Only a worker with connections has it, because clients WRITE by these.
+    /// The registered region; `None` for a worker without connections, because clients WRITE by connections.
     _region: Option<Mr<P>>,
 }
 
 impl<P: Provider> RegionWorker<P> {
-    /// See [`super::Worker::start`]. If a client has one connection for all workers, worker 0 has its other
-    /// end.
+    /// See [`super::Worker::start`]. If a client has one connection for all workers, worker 0 has the
+    /// server's end.
     pub(super) fn start(
         cpu: &P,
         config: &Config,
@@ -70,7 +70,7 @@ impl<P: Provider> RegionWorker<P> {
         })
     }
 
-    /// Polls the next slot of each client until there are enough requests.
+    /// Polls the next slot of each client once, until it has found [`Config::gather`] requests.
     fn gather(&mut self) {
         let cpu = &self.device.cpu;
         self.found.clear();

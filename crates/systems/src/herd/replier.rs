@@ -1,5 +1,5 @@
-//! The replies of a worker. Each reply is kept for repetition. It is SENT, WRITTEN or READ from where it is
-//! kept.
+//! The replies of a worker. A slot keeps each reply, so that it can be repeated. The NIC SENDs or WRITEs the
+//! reply from its slot, or a client READs it there.
 
 use super::config::Config;
 use super::connections;
@@ -39,7 +39,7 @@ enum ReplyWay<P: Provider> {
     },
 }
 
-/// The replies of a worker: one for each slot of each client.
+/// Keeps and sends the replies of a worker: one reply for each slot of each client.
 pub(super) struct Replier<P: Provider> {
     cpu: P,
     worker: u32,
@@ -52,12 +52,12 @@ pub(super) struct Replier<P: Provider> {
     scratch: Vec<u8>,
 }
 
-/// A reply to send, by the slot that keeps it.
+/// A reply to send. Client and sequence number identify its slot.
 #[derive(Clone, Copy)]
 pub(super) struct Answer {
     pub(super) client: u32,
     pub(super) sequence: u32,
-    /// Whether the reply was sent before.
+    /// Whether this is a repetition of the reply.
     pub(super) again: bool,
 }
 
@@ -113,7 +113,7 @@ impl<P: Provider> Replier<P> {
         })
     }
 
-    /// Learns where each client takes its replies. All clients are connected.
+    /// Looks up where each client receives its replies. All clients must be connected.
     pub(super) fn know_clients(&mut self, device: &Device<P>) -> Result<(), SystemError> {
         for client in 0..self.config.clients {
             match &mut self.way {
@@ -131,8 +131,8 @@ impl<P: Provider> Replier<P> {
         Ok(())
     }
 
-    /// Adds the next client, which has become known by a datagram through local `port`. Returns the client's
-    /// number, or `None` if there are too many clients.
+    /// Adds a client whose first datagram came by local `port`. Returns the client's number, or `None` if
+    /// there are too many clients.
     pub(super) fn meet(
         &mut self,
         device: &Device<P>,
@@ -152,7 +152,7 @@ impl<P: Provider> Replier<P> {
         self.slots.index(answer.client, answer.sequence)
     }
 
-    /// Keeps the reply to a request; `None` for a malformed request.
+    /// Keeps the reply to a request. `reply` is `None` if the request was malformed.
     pub(super) fn keep<R: Message>(&mut self, answer: Answer, repetition: u16, reply: Option<&R>) {
         self.scratch.clear();
         if let Some(reply) = reply {
@@ -166,7 +166,7 @@ impl<P: Provider> Replier<P> {
         self.store(answer, Trailer { sequence: answer.sequence, length, repetition: status as u16 });
     }
 
-    /// Stores the encoded reply where it is kept. The word that says that it is whole is stored last.
+    /// Stores the encoded reply in its slot. The trailer, which marks the reply as whole, is stored last.
     fn store(&mut self, answer: Answer, trailer: Trailer) {
         let Answer { client, sequence, .. } = answer;
         let mem = self.replies.mem();
@@ -187,8 +187,8 @@ impl<P: Provider> Replier<P> {
         self.cpu.store_u64(mem, at, trailer.to_word());
     }
 
-    /// Whether the reply to this request is kept and was not sent for this repetition yet; if so, it counts
-    /// as sent for the repetition.
+    /// Whether the reply to this request is kept and was not yet sent for this repetition of the request. If
+    /// so, it counts as sent from now on.
     pub(super) fn repeats(&mut self, answer: Answer, repetition: u16) -> bool {
         let slot = self.slot(answer);
         match &mut self.kept[slot] {
@@ -200,14 +200,14 @@ impl<P: Provider> Replier<P> {
         }
     }
 
-    /// The bytes of a reply's slot that travel.
+    /// The bytes of a reply's slot that are sent.
     fn sge(&self, answer: Answer) -> Sge {
         let Answer { client, sequence, .. } = answer;
         let length = self.kept[self.slot(answer)].map_or(0, |k| k.length.into());
         self.replies.sge(self.slots.text(client, sequence, length), self.slots.reach(length) as u32)
     }
 
-    /// The verb that sends this many bytes of a reply.
+    /// The verb that sends a reply. `length` bytes of its slot are sent.
     fn op(&self, answer: Answer, length: u32) -> SendOp {
         let Answer { client, sequence, .. } = answer;
         if let ReplyWay::Connected(connected) = &self.way
@@ -220,9 +220,9 @@ impl<P: Provider> Replier<P> {
         SendOp::SendWithImm(to_imm(status, self.worker, sequence))
     }
 
-    /// Sends kept replies by one QP of each port, or by the connection of each client. Over RC no reply is
-    /// repeated: either it is in flight, or its client has left. A reply that is no longer kept has arrived,
-    /// because its slot is in use again.
+    /// Sends kept replies by one QP of each port, or by the connection of each client. RC repeats no reply:
+    /// the first one is in flight, or its client has left. A reply that is no longer kept is not repeated
+    /// either: it has arrived, because its client has used the slot again.
     pub(super) fn send(
         &mut self,
         answers: &[Answer],

@@ -1,4 +1,4 @@
-//! How a client takes replies.
+//! How a client receives replies.
 
 use super::config::Config;
 use super::immediates::{Status, to_imm};
@@ -13,10 +13,10 @@ use crate::{SystemError, work};
 use doorbell_verbs::{AccessFlags, Mr, Provider, RemoteAddr, SendFlags, SendOp, SendWr, Wc};
 use std::collections::VecDeque;
 
-/// Most completions that are taken at a time.
+/// Largest number of completions of a poll.
 const TAKEN: usize = 16;
 
-/// Takes a reply: its status, its request, and its bytes.
+/// The function that receives a reply: its status, its request, and its bytes.
 pub(super) type Each<'a> = dyn FnMut(Status, Pending, &[u8]) -> Result<(), SystemError> + 'a;
 
 /// Where the replies arrive.
@@ -37,17 +37,17 @@ pub(super) struct Region<P: Provider> {
 
 /// Slots of the server that the client READs.
 pub(super) struct Fetch<P: Provider> {
-    /// Images of the server's slots, for each worker.
+    /// Images of the server's slots, one window for each worker. READs fill these.
     mr: Mr<P>,
     slots: Slots,
     client: u32,
     longest: u32,
     /// The address at which each worker keeps its replies.
     kept: Vec<RemoteAddr>,
-    /// For each worker the outstanding READs: the READ's number in the outbox, and the request whose reply is
-    /// READ.
+    /// For each worker, the outstanding READs: the READ's number in the outbox, and the sequence number of
+    /// the request.
     under_way: Vec<VecDeque<(u64, u32)>>,
-    /// READs that came too early.
+    /// How many READs came before their reply was there.
     early: u64,
 }
 
@@ -124,8 +124,8 @@ impl<P: Provider> Fetch<P> {
         })
     }
 
-    /// READs the slot of a request's reply. The length of the reply is not known yet, so it READs the
-    /// longest.
+    /// READs the slot of a request's reply. The length of the reply is not known yet, so the READ has the
+    /// length of the longest reply.
     pub(super) fn read(
         &mut self,
         line: &mut RequestLine<P>,
@@ -142,8 +142,8 @@ impl<P: Provider> Fetch<P> {
         Ok(())
     }
 
-    /// Takes the completed READs, and READs each reply that was not there again. Returns whether a reply has
-    /// come.
+    /// Evaluates the completed READs. READs a slot again if the reply was not there. Returns whether a reply
+    /// has come.
     fn poll(
         &mut self,
         cpu: &P,
@@ -153,8 +153,8 @@ impl<P: Provider> Fetch<P> {
         each: &mut Each<'_>,
     ) -> Result<bool, SystemError> {
         let mut any = false;
-        // READs that came too early are no reason to stay busy. If they complete at once, the server would
-        // not get its processor.
+        // A READ that came too early does not count as work. Otherwise a client whose READs complete at once
+        // would never pause, and the server would get no processor.
         for worker in 0..self.under_way.len() as u32 {
             let completed = line.outbox(worker).completed()?;
             while let Some(&(_, sequence)) =
@@ -176,7 +176,8 @@ impl<P: Provider> Fetch<P> {
         Ok(any)
     }
 
-    /// The trailer of a reply if the reply is there and whole. Its text is then in `scratch`.
+    /// The trailer of a reply; `None` if the reply is not there or not whole. Puts the reply's text into
+    /// `scratch`.
     fn whole(&self, cpu: &P, worker: u32, sequence: u32, scratch: &mut Vec<u8>) -> Option<Trailer> {
         let (mem, at) = (self.mr.mem(), self.slots.trailer(worker, sequence));
         let word = cpu.load_u64(mem, at);
@@ -198,7 +199,7 @@ impl<P: Provider> Fetch<P> {
 }
 
 impl<P: Provider> Intake<P> {
-    /// READs that have come too early so far.
+    /// How many READs have come before their reply was there.
     pub(super) fn early(&self) -> u64 {
         if let Intake::Fetch(fetch) = self { fetch.early } else { 0 }
     }
@@ -216,7 +217,7 @@ impl<P: Provider> Intake<P> {
         }
     }
 
-    /// Takes replies and passes each to `each`. Returns whether there were any.
+    /// Receives replies and passes each to `each`. Returns whether any reply was there.
     pub(super) fn poll(
         &mut self,
         cpu: &P,
@@ -233,7 +234,7 @@ impl<P: Provider> Intake<P> {
     }
 }
 
-/// Takes replies from RECVs.
+/// Receives replies by RECVs.
 fn recv<P: Provider>(
     inboxes: &mut Inboxes<P>,
     cpu: &P,

@@ -1,9 +1,9 @@
-//! Slots that hold requests or replies. The end of a slot says whether its message is whole.
+//! Slots that hold requests or replies. The end of a slot tells whether its message is whole.
 
-/// The bytes behind the text in a slot.
+/// The bytes after the text in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// No bytes: a completion says that the message is there.
+    /// No bytes: a completion reports the message.
     None,
     /// A [`Trailer`].
     Trailer,
@@ -56,7 +56,8 @@ impl Slots {
         let bytes = u64::from(longest).next_multiple_of(8) + tail.bytes();
         let stride = match tail {
             Tail::None => bytes.max(8),
-            // A slot shares a cache line with others or begins one.
+            // Several slots share a cache line, or each slot begins one. So no short slot crosses the end of
+            // a line.
             _ if bytes < 64 => bytes.next_power_of_two(),
             _ => bytes.next_multiple_of(64),
         };
@@ -68,7 +69,7 @@ impl Slots {
         self.stride
     }
 
-    /// Bytes of the slots of this many owners.
+    /// Bytes of the slots of `owners` owners.
     pub(super) fn bytes(&self, owners: u32) -> u64 {
         u64::from(owners) * u64::from(self.window) * self.stride
     }
@@ -88,7 +89,7 @@ impl Slots {
         self.end(owner, sequence) - 8
     }
 
-    /// Bytes of a slot that travel with a text of `length` bytes: the text, its padding and the tail.
+    /// Bytes of a slot that are sent for a text of `length` bytes: the text, its padding and the tail.
     pub(super) fn reach(&self, length: u32) -> u64 {
         match self.tail {
             Tail::None => length.into(),
@@ -96,8 +97,8 @@ impl Slots {
         }
     }
 
-    /// Offset of a text of `length` bytes. Without a tail it begins the slot; else it ends right before the
-    /// tail.
+    /// Offset of a text of `length` bytes. Without a tail, the text begins the slot. Otherwise the text and
+    /// its padding end right before the tail.
     pub(super) fn text(&self, owner: u32, sequence: u32, length: u32) -> u64 {
         match self.tail {
             Tail::None => self.end(owner, sequence) - self.stride,

@@ -1,10 +1,10 @@
-//! The verbs by which requests and replies travel.
+//! The verbs that carry requests and replies.
 
 use super::slots::Tail;
 use crate::names::named;
 use doorbell_verbs::QpType;
 
-/// Bytes of the longest message by datagram, and by other transports. A length has 16 bits.
+/// Bytes of the longest message over UD, and over other transports. The field for the length has 16 bits.
 const LONGEST_DATAGRAM: u32 = 4000;
 const LONGEST: u32 = 60_000;
 
@@ -34,7 +34,7 @@ named! {
         WriteUc = "write-uc",
         /// By RC WRITE into a region of the client.
         WriteRc = "write-rc",
-        /// By the client's RC READ, again and again until they are there.
+        /// By RC READ of the client, which repeats the READ until the reply is there.
         ReadRc = "read-rc",
     }
 }
@@ -93,10 +93,10 @@ impl Replies {
         longest(self.transport())
     }
 
-    /// Checks that the replies can answer such requests.
+    /// Checks that these replies go together with `requests`.
     ///
     /// # Errors
-    /// If they cannot, one sentence that says why.
+    /// One sentence that says why they do not.
     pub fn to(self, requests: Requests) -> Result<(), String> {
         let (back, there) = (self.transport(), requests.transport());
         match back == QpType::Ud || back == there {
@@ -107,7 +107,7 @@ impl Replies {
         }
     }
 
-    /// The bytes behind a reply in its slot.
+    /// The bytes after the text of a reply in its slot.
     pub(super) const fn tail(self) -> Tail {
         match self {
             Replies::SendUd | Replies::SendUc | Replies::SendRc => Tail::None,

@@ -11,7 +11,7 @@ pub(super) struct Pending {
     pub(super) length: u16,
     pub(super) repetition: u16,
     pub(super) sent: Time,
-    /// When the request is sent again.
+    /// When the request is due to be sent again.
     again: Time,
     pub(super) tag: u64,
 }
@@ -39,7 +39,7 @@ impl Windows {
         self.outstanding
     }
 
-    /// Index in a window of the slot for a sequence number.
+    /// Index of the slot for a sequence number, within a window.
     fn slot(&self, sequence: u32) -> usize {
         sequence as usize % self.lanes[0].slots.len()
     }
@@ -49,7 +49,8 @@ impl Windows {
         lane.slots[self.slot(lane.next)].is_none()
     }
 
-    /// Takes a slot for the next request to a worker, which must [have room](Windows::has_room).
+    /// Reserves a slot for the next request to a worker. The worker's window must [have
+    /// room](Windows::has_room).
     pub(super) fn take(&mut self, worker: u32, length: u16, tag: u64, now: Time) -> Pending {
         let sequence = self.lanes[worker as usize].next;
         let again = self.retry.map_or(Time::NEVER, |after| now + after);
@@ -62,7 +63,8 @@ impl Windows {
         pending
     }
 
-    /// Ends the request that a reply belongs to; `None` if the request has ended already.
+    /// Ends the request to which a reply with the immediate `imm` belongs; `None` if there is no such request
+    /// any more.
     pub(super) fn end(&mut self, imm: u32) -> Option<(Status, Pending)> {
         let (status, worker, low) = from_imm(imm);
         let status = status?;
@@ -91,7 +93,7 @@ impl Windows {
         all.map(|p| p.again).min().unwrap_or(Time::NEVER)
     }
 
-    /// The requests that are due, with their workers. They count as sent again.
+    /// The requests that are due to be sent again, each with its worker. They count as sent at `now`.
     pub(super) fn repeat(&mut self, now: Time) -> Vec<(u32, Pending)> {
         let Some(after) = self.retry.filter(|_| self.due() <= now) else { return Vec::new() };
         let mut due = Vec::new();
@@ -117,8 +119,8 @@ mod tests {
     const RETRY: Span = Span::from_us(10);
 
     proptest! {
-        /// Replies in any order, against a map of the requests in flight. Some replies come twice, some
-        /// without a request.
+        /// Compares windows with a map of the requests in flight. Replies come in any order, some twice, and
+        /// some without a request.
         #[test]
         fn each_request_ends_once(
             steps in prop::collection::vec((0..3u32, 0..4u32, any::<prop::sample::Index>()), 1..300),

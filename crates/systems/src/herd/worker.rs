@@ -6,18 +6,18 @@ use super::{recvs, region};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Provider};
 
-/// The way by which a worker takes requests.
+/// How a worker receives requests.
 enum Intake<P: Provider> {
     Region(region::RegionWorker<P>),
     Recvs(recvs::RecvWorker<P>),
 }
 
-/// A worker: it takes requests, has them executed, and replies.
+/// A worker receives requests, lets the handler execute them, and replies.
 pub struct Worker<P: Provider>(Intake<P>);
 
 impl<P: Provider> Worker<P> {
-    /// Starts worker `number` of the workers that share `region`, which has [`Config::region_bytes`]. Returns
-    /// once all clients are known. If requests and replies are datagrams, it returns at once.
+    /// Starts worker `number`. All workers share `region`, which must have [`Config::region_bytes`] bytes.
+    /// Returns once all clients are known, or at once if requests are datagrams.
     ///
     /// # Errors
     /// If a parameter is out of its range, or a verb fails.

@@ -1,4 +1,4 @@
-//! Sets the store over HERD's RPCs up on machines.
+//! Deployment of the store over HERD's RPCs.
 
 use super::config::HerdKv;
 use super::protocol::HerdKvClient;

@@ -86,21 +86,21 @@ pub struct HerdKvServer {
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
-    /// The request region, of [`Config::region_bytes`], shared by the workers.
+    /// The request region, which all workers share. It has [`Config::region_bytes`] bytes.
     pub region: Mem,
     /// The partitions of all workers, [`Layout::bytes`] each.
     pub tables: Mem,
     /// Sizes of a partition.
     pub layout: Layout,
-    /// Pairs of the whole population, which the workers begin with.
+    /// Number of pairs that all workers together have at the start.
     pub pairs: u64,
     /// Bytes of each value.
     pub value: u32,
-    /// The state of this worker's partition if its pairs are there already; else the worker inserts them.
+    /// The state of this worker's partition, if it was filled beforehand; else the worker inserts its pairs.
     pub filled: Option<Filled>,
-    /// Whether the worker prefetches over a batch.
+    /// Whether the worker prefetches the lines of a whole batch before it executes the batch.
     pub prefetch: bool,
-    /// Clients that READ the tables (see [`crate::read_kv`]); worker 0 connects them.
+    /// Number of clients that READ the tables (see [`crate::read_kv`]). Worker 0 connects them.
     pub readers: u32,
     /// The interval in which the worker measures, and its end.
     pub interval: Interval,
@@ -155,7 +155,7 @@ impl Program for HerdKvServer {
     }
 }
 
-/// A client with a load.
+/// A client that issues the operations of a load.
 #[derive(Clone, Debug)]
 pub struct HerdKvClient {
     /// Parameters that server and clients share.

@@ -1,4 +1,4 @@
-//! The server of a store over HERD's RPCs. Its pairs are there from the start.
+//! The server of a store over HERD's RPCs. Its partitions are filled before it starts.
 
 use super::protocol::HerdKvServer;
 use crate::config::Scale;
@@ -8,7 +8,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, SystemError, herd};
 use doorbell_verbs::{Cluster, Mem, RunError};
 
-/// Fewest bytes that a core has in its own caches: 128 lines.
+/// A core has at least this many bytes in its own caches: 128 lines.
 const OWN_CACHE: u64 = 8 << 10;
 
 /// A store's server.
@@ -19,14 +19,14 @@ pub(crate) struct StoreServer {
     /// Average number of pairs in a partition.
     pub(crate) partition: u64,
     pub(crate) scale: Scale,
-    /// Clients that READ the tables.
+    /// Number of clients that READ the tables.
     pub(crate) readers: u32,
 }
 
 impl StoreServer {
-    /// The layout of a partition. Partitions are of nearly equal size, because their owners are drawn by
-    /// hash. None has more pairs than six standard deviations above the mean, plus the part that 16 bits
-    /// leave uneven.
+    /// The layout of a partition. The hash of a key determines its partition, so partitions have nearly equal
+    /// numbers of pairs. There is room for six standard deviations above the mean, and for the unevenness of
+    /// a hash of 16 bits.
     pub(crate) fn layout(&self) -> Layout {
         let pairs = self.partition;
         let room = 6 * pairs.isqrt() + pairs / 4096 + 16;
@@ -46,7 +46,7 @@ impl StoreServer {
         reply.max(request)
     }
 
-    /// Fills the partitions; each of two threads fills half of them.
+    /// Fills the partitions. Two threads fill half of them each.
     #[expect(clippy::disallowed_methods, reason = "partitions are filled before the run")]
     fn fill(
         &self,
@@ -81,7 +81,8 @@ impl StoreServer {
             // The memory belongs to another process, which fills it.
             None => Vec::new(),
         };
-        // The lines that a batch touches stay in a core's own caches, however little of the rest is cached.
+        // The lines that a batch touches stay in the core's own caches, even if almost nothing else is
+        // cached.
         let own = OWN_CACHE * u64::from(self.config.workers);
         site.cluster().limit_cached(0, tables, self.scale.cached(self.partition).max(own));
         let interval = site.server_interval();

@@ -10,7 +10,7 @@ use crate::shuffle::{Full, Placement, Plan, Shuffle};
 use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 
-/// Most bytes of all memories.
+/// Largest size of all memories together, in bytes.
 const LARGEST: u64 = 4 << 30;
 
 schema! {
@@ -61,7 +61,7 @@ schema! {
 }
 
 impl Join {
-    /// The shuffle that the join consists of.
+    /// The parameters of the two shuffles of a join.
     pub(super) fn shuffle(&self) -> Shuffle {
         let Join { strategy, batch_entries, inline_bytes, entry, segment, full, keys, zipf, .. } = *self;
         let Join { sockets, cores_per_socket, placement, give_up, .. } = *self;
@@ -92,25 +92,25 @@ impl Join {
         self.shuffle().seats()
     }
 
-    /// The plan that all executors share, with this strategy.
+    /// The plan that all executors share, for this strategy.
     pub(super) fn plan(&self, strategy: Strategy) -> Plan {
         self.shuffle().plan(strategy)
     }
 
-    /// The range of tuples of each relation that an executor begins with.
+    /// The range of tuples that an executor has at first, of each relation.
     pub(super) fn part(&self, executor: u32) -> std::ops::Range<u64> {
         let from =
             |n: u64| (u128::from(self.tuples) * u128::from(n) / u128::from(self.clients.clients)) as u64;
         from(executor.into())..from(u64::from(executor) + 1)
     }
 
-    /// The inner relation of an executor. Its keys take turns, so that all keys are equally frequent.
+    /// An executor's part of the inner relation. The keys repeat in order, so all keys are equally frequent.
     pub(super) fn inner(&self, executor: u32) -> impl Iterator<Item = Tuple> + use<> {
         let keys = self.keys;
         self.part(executor).map(move |n| Tuple { key: n % keys, payload: n })
     }
 
-    /// The outer relation of an executor. Its keys are drawn.
+    /// An executor's part of the outer relation. Its keys are drawn.
     pub(super) fn outer(&self, executor: u32) -> impl Iterator<Item = Tuple> + use<> {
         let load = Load {
             pairs: self.keys,
@@ -125,14 +125,14 @@ impl Join {
         self.part(executor).map(move |n| Tuple { key: draws.number(), payload: n })
     }
 
-    /// Tuples of a relation that an executor has room for at first: a quarter more than its share if keys are
-    /// even.
+    /// Number of tuples of a relation that an executor can receive without more memory: a quarter more than
+    /// its share under even keys.
     pub(super) fn room(&self) -> u64 {
         let even = self.tuples.div_ceil(self.clients.clients.into());
         even + even / 4 + 64
     }
 
-    /// Bytes of an executor's map that are cached.
+    /// Bytes of an executor's map that caches hold.
     pub(super) fn cached(&self) -> u64 {
         let Seats { per_machine, sockets, .. } = self.seats();
         let share =

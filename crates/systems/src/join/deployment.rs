@@ -1,4 +1,4 @@
-//! Sets a join up on machines.
+//! Deployment of a join.
 
 use super::config::Join;
 use super::map::Map;
@@ -11,7 +11,7 @@ use crate::{Measured, System, SystemShape};
 use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Mem, Span};
 
-/// Bytes of sequentially accessed memory that are cached: the lines that a core has used last.
+/// Bytes of sequentially accessed memory that caches hold: the lines that a core used last.
 const KEPT: u64 = 4096;
 
 /// The last-level cache of a socket of the paper's machines (CLUSTER'21, III).
@@ -22,8 +22,8 @@ impl System for Join {
     const ABOUT: &'static str = "Executors that join two relations: they shuffle both relations, then each \
                                  executor builds a hash map and probes it; the server takes no part";
 
-    /// As in the paper's Figure 16: 16 million tuples of each relation, four executors, two to a machine. The
-    /// tuples that are joined are a sample of these. The paper does not say how large a tuple is. Here it is
+    /// As in the paper's Figure 16: 16 million tuples of each relation, and four executors on two machines.
+    /// Only a sample of these tuples is joined. The paper does not state the size of a tuple. Here a tuple is
     /// a key and a payload of 8 bytes each, as in the joins that the paper cites (its reference 6).
     fn usual() -> Join {
         Join {
@@ -47,7 +47,7 @@ impl System for Join {
         }
     }
 
-    /// Each inner tuple has a key of its own, unless the number of keys is given.
+    /// Unless the number of keys is given, each inner tuple has a key of its own.
     fn settle(&mut self, given: &Given) {
         if given.get("keys").is_none() {
             self.keys = self.tuples;
@@ -122,7 +122,7 @@ impl Join {
         Ok(Memories { relations, partitions: [inner, outer], map: (map, room) })
     }
 
-    /// Allocates memory of an executor, of which `cached` bytes are cached.
+    /// Allocates memory of an executor. Caches hold `cached` bytes of it.
     fn kept<C: Cluster, D: Dress>(
         &self,
         site: &mut Site<'_, C, Measured, D>,

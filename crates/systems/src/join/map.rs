@@ -10,8 +10,7 @@ const BUCKET: u64 = 16;
 /// Bytes of a node: a key, a payload, and a link to the next node. Two nodes are in a line.
 const NODE: u64 = 32;
 
-/// The result of a join: the number of pairs, and the sum of a hash of each pair, modulo 2^64. Both add up
-/// over executors.
+/// The result of a join, or an executor's part of it: the sum of all parts is the whole result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
     /// The number of pairs.
@@ -21,15 +20,15 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Adds a pair of tuples with one key.
+    /// Adds the pair of an inner and an outer payload with this key.
     pub fn add(&mut self, key: u64, inner: u64, outer: u64) {
         self.pairs += 1;
         self.checksum = self.checksum.wrapping_add(hash(hash(hash(key) ^ inner) ^ outer));
     }
 }
 
-/// A map from keys to payloads. A key may have several payloads. The map is built again and again: old nodes
-/// stay in memory, and the number of their building shows that they are old.
+/// A map from keys to payloads. A key may have several payloads. The map is built again for each join. Nodes
+/// of old buildings stay in memory. Each link has the number of its building, so old links are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     buckets: Mem,
@@ -42,25 +41,25 @@ pub struct Map {
     building: u64,
 }
 
-/// Buckets for a number of tuples: at least as many, and less than twice as many.
+/// Number of buckets for `tuples` tuples: at least one for each, and less than two for each.
 fn buckets(tuples: u64) -> u64 {
     tuples.max(1).next_power_of_two()
 }
 
 impl Map {
-    /// Bytes of a map for a number of tuples.
+    /// Bytes of a map for `tuples` tuples.
     pub fn bytes(tuples: u64) -> u64 {
         buckets(tuples) * BUCKET + tuples.max(1) * NODE
     }
 
-    /// An empty map in zeroed memory of [`Map::bytes`] of `tuples`.
+    /// An empty map in zeroed memory of [`Map::bytes`]`(tuples)` bytes.
     pub fn new(memory: Mem, tuples: u64) -> Map {
         let size = buckets(tuples) * BUCKET;
         let nodes = memory.slice(size, memory.len() - size);
         Map { buckets: memory.slice(0, size), nodes, used: 1, len: 0, building: 0 }
     }
 
-    /// Begins a new building with room for a number of tuples.
+    /// Empties the map, and makes room for `tuples` tuples.
     ///
     /// # Errors
     /// If there is not enough memory, or there have been 2^32 buildings.
@@ -77,11 +76,11 @@ impl Map {
         }
     }
 
-    /// Acquires the lock of a key's bucket. Returns the offset of the bucket, and of its first node if it has
-    /// one.
+    /// Acquires the lock of a key's bucket. Returns the bucket's offset, and the offset of its first node if
+    /// it has one.
     fn lock<P: Provider>(&self, cpu: &P, key: u64) -> Result<(u64, Option<u64>), SystemError> {
         cpu.work(work::INDEX);
-        // The shuffle uses the upper bits.
+        // These are the low bits, because the shuffle uses the upper bits.
         let bucket = (hash(key) & (self.used - 1)) * BUCKET;
         if cpu.compare_swap_u64(self.buckets, bucket, 0, 1) != 0 {
             return Err(SystemError::Protocol("another thread holds a lock of a hash map".into()));
@@ -94,7 +93,7 @@ impl Map {
         cpu.store_u64(self.buckets, bucket, 0);
     }
 
-    /// The offset of the node that a link leads to; `None` if the node belongs to an older building.
+    /// The offset of the node to which a link points; `None` if the link belongs to an older building.
     fn node(&self, link: u64) -> Option<u64> {
         (link >> 32 == self.building).then_some((link & u64::from(u32::MAX)) * NODE)
     }

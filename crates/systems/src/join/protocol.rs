@@ -17,9 +17,10 @@ pub(super) const SERVICE: &str = "join";
 pub struct Memories {
     /// The executor's part of both relations, the inner one first.
     pub relations: Mem,
-    /// The first chunk of each partition, for any number of tuples.
+    /// The first chunk of each partition. Further chunks are allocated when it is full.
     pub partitions: [Mem; 2],
-    /// The first memory of the map: [`Map::bytes`] of this number of tuples, zeroed.
+    /// The first memory of the map, zeroed, and the number of tuples that it has room for (see
+    /// [`Map::bytes`]).
     pub map: (Mem, u64),
 }
 
@@ -36,7 +37,7 @@ pub struct Joining<P: Provider> {
     measured: Measured,
 }
 
-/// The ranges of an executor's relations, in tuples of its memory.
+/// An executor's tuples of both relations, by their numbers in its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Relations {
     pub(super) inner: Range<u64>,
@@ -44,7 +45,7 @@ pub(super) struct Relations {
 }
 
 impl<P: Provider> Joining<P> {
-    /// An executor of a plan in which all executors are senders and receivers, with its memory.
+    /// An executor with its memory. In `plan`, all executors are both senders and receivers.
     ///
     /// # Errors
     /// If the device has no more regions.
@@ -68,7 +69,7 @@ impl<P: Provider> Joining<P> {
         })
     }
 
-    /// Whether all joins are over, as executor 0 has announced.
+    /// Whether executor 0 has announced the end of all joins.
     ///
     /// # Errors
     /// If the executor gives up.
@@ -77,9 +78,9 @@ impl<P: Provider> Joining<P> {
         self.executor.is_over(|taken| append(cpu, partitions, taken))
     }
 
-    /// Joins this executor's inner and outer tuples, given by their numbers in its memory, with the tuples of
-    /// all executors. Returns this executor's part of the result. Executor 0 asks `ends` whether this join is
-    /// the last.
+    /// Joins this executor's inner and outer tuples with the tuples of all executors. The ranges are numbers
+    /// of tuples in the executor's memory. Returns this executor's part of the result. Executor 0 calls
+    /// `ends` to learn whether this join is the last.
     ///
     /// # Errors
     /// If the executor gives up; see [`Executor::round`].
@@ -121,7 +122,8 @@ impl<P: Provider> Joining<P> {
         self.executor.round(&self.relations, tuples, |key| receiver(key, receivers), ends, sink)
     }
 
-    /// The memory and offset of each tuple of a relation that this executor has to build or probe.
+    /// The memory and offset of each tuple of a relation that this executor inserts into its map, or probes
+    /// with.
     fn places(&self, relation: usize, own: &Range<u64>) -> Box<dyn Iterator<Item = (Mem, u64)>> {
         let (mem, size) = (self.relations.mem(), self.size);
         match self.alone {
@@ -155,7 +157,7 @@ impl<P: Provider> Joining<P> {
     }
 }
 
-/// Appends taken entries to the partition of their relation. Inner tuples come in even rounds.
+/// Appends received entries to the partition of their relation. Inner tuples come in even rounds.
 fn append<P: Provider>(
     cpu: &P,
     partitions: &mut [Partition; 2],
@@ -192,7 +194,7 @@ impl Program for JoinClient {
             }
             let ends = || number == 0 && p.now() >= interval.end();
             let joined = joining.join((0..own, own..2 * own), plan.receivers, ends, &interval)?;
-            // Each join has equal relations, so it must have an equal result.
+            // All joins have equal relations, so they must have equal results.
             if let Some(before) = last.replace(joined)
                 && before != joined
             {

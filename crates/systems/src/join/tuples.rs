@@ -6,13 +6,13 @@ use doorbell_verbs::{Mem, PageSize, Provider};
 /// Bytes of a tuple that are used: its key and its payload.
 pub const TUPLE: u64 = 16;
 
-/// Bytes of a chunk that is allocated when there is no more room for tuples.
+/// Bytes of a chunk that is allocated when a partition is full.
 const CHUNK: u64 = 1 << 18;
 
 /// A tuple of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
-    /// The key, by which relations are joined.
+    /// The key. Tuples with equal keys are joined.
     pub key: u64,
     /// The payload.
     pub payload: u64,
@@ -41,14 +41,14 @@ pub(super) struct Partition {
     /// Bytes from the start of a tuple to the start of the next.
     size: u64,
     chunks: Vec<Mem>,
-    /// The chunk that is being filled, and its bytes that are filled.
+    /// The chunk that is being filled, and the number of its filled bytes.
     chunk: usize,
     filled: u64,
     len: u64,
 }
 
 impl Partition {
-    /// An empty partition of tuples of `size` bytes, whose first chunk is this memory.
+    /// An empty partition for tuples of `size` bytes. Its first chunk is `first`.
     pub(super) fn new(first: Mem, size: u64) -> Partition {
         Partition { size, chunks: vec![first], chunk: 0, filled: 0, len: 0 }
     }
@@ -61,7 +61,7 @@ impl Partition {
         (self.chunk, self.filled, self.len) = (0, 0, 0);
     }
 
-    /// Appends tuples that are side by side.
+    /// Appends tuples that lie side by side at this memory and offset.
     pub(super) fn append<P: Provider>(
         &mut self,
         cpu: &P,

@@ -1,4 +1,4 @@
-//! Partitions that are full before anything runs, as if the server had served for long.
+//! Fills partitions before anything runs, as if the server had served for long.
 
 use super::key::{numbered, owner};
 use super::store::{Filled, Layout, PartitionStore};
@@ -105,14 +105,14 @@ impl Cpu for Plain<'_> {
     }
 }
 
-/// Inserts a population into some of its partitions, as the store itself inserts pairs. The keys are
-/// [`numbered`] from 0 to `pairs` - 1. `given` are the partitions from `first` on, zeroed, of
-/// [`Layout::bytes`] each. `partitions` is the number of all partitions. Returns the state of each given
-/// partition, in their order. Ends early if `stopped` says so.
+/// Inserts the pairs of a population that belong to the given partitions. The keys are [`numbered`] from 0 to
+/// `pairs` - 1. `given` is the zeroed memory of the partitions from number `first` on, [`Layout::bytes`]
+/// each. `partitions` is the number of all partitions. Returns the state of each given partition, in order.
+/// Ends early if `stopped` returns true.
 ///
 /// # Errors
-/// If it is stopped, the layout is out of range, a partition has another size, or values are longer than the
-/// layout allows.
+/// If the call is stopped, the layout is out of range, a partition has another size, or values are longer
+/// than the layout allows.
 pub fn fill(
     given: Vec<&mut [u8]>,
     first: u32,
@@ -150,7 +150,7 @@ mod tests {
     const PAIRS: u64 = 400;
     const PARTITIONS: u32 = 4;
 
-    /// Fills partitions 1 and 2 of four, and then uses them.
+    /// Fills partitions 1 and 2 of four, and then reads and writes them.
     #[test]
     fn a_filled_partition_is_one_that_was_used() {
         let layout = Layout::for_pairs(200, 32);

@@ -30,7 +30,7 @@ pub(crate) fn hash(key: &Key) -> u64 {
     mixed(low ^ mixed(high))
 }
 
-/// The partition, of `partitions`, that a key belongs to.
+/// The number of the partition to which a key belongs. There are `partitions` partitions.
 pub fn owner(key: &Key, partitions: u32) -> u32 {
     ((((hash(key) >> 32) & 0xffff) * u64::from(partitions)) >> 16) as u32
 }

@@ -16,20 +16,20 @@ pub enum Distribution {
 /// The parameters of a client's operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Pairs of the whole population; their keys are [`super::numbered`].
+    /// Number of pairs of the whole population. Their keys are [`super::numbered`].
     pub pairs: u64,
     /// The law by which keys are drawn.
     pub distribution: Distribution,
-    /// PUTs among a thousand operations.
+    /// Number of PUTs in a thousand operations.
     pub put_permille: u32,
     /// Bytes of a value.
     pub value: u32,
-    /// Operations that a client has outstanding.
+    /// Number of operations that a client has outstanding.
     pub outstanding: u32,
-    /// Whether a client fills its window, waits until all operations have ended, and fills it again. Else it
-    /// replaces each operation at once.
+    /// Whether a client fills its window, waits until all operations have ended, and repeats this. Otherwise
+    /// it replaces each ended operation at once.
     pub windows: bool,
-    /// Seed of the draws of all clients. Each client adds its number.
+    /// Seed of the draws of all clients. The client's number selects its stream.
     pub seed: u64,
 }
 
@@ -56,8 +56,8 @@ impl Draws {
         }
     }
 
-    /// Draws by inversion in integers. Ranks from 2^i to 2^(i+1) - 1 are together about equally likely for
-    /// each i. Within them a rank r is accepted with probability 2^i / r.
+    /// Draws by rejection in integers. First draws i uniformly, then a rank from 2^i to 2^(i+1) - 1. Accepts
+    /// a rank r with probability 2^i / r, which makes its total probability proportional to 1/r.
     fn zipf(&mut self) -> u64 {
         let octaves = u64::from(64 - self.load.pairs.leading_zeros());
         loop {
@@ -77,7 +77,7 @@ impl Draws {
         self.below(1000) < u64::from(self.load.put_permille)
     }
 
-    /// Draws a value, another one each time.
+    /// Draws a value of random bytes.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         let mut value = vec![0; self.load.value as usize];
         self.random.fill(&mut value);
@@ -100,7 +100,7 @@ mod tests {
         for _ in 0..400_000 {
             count[draws.number() as usize] += 1;
         }
-        // The sum of 1/k to 1000 is 7.485.
+        // The sum of 1/k for k from 1 to 1000 is 7.485.
         for (k, expected) in [(0, 53_440), (1, 26_720), (9, 5_344), (99, 534)] {
             let got = count[k];
             assert!(got.abs_diff(expected) < expected / 5 + 10, "key {k}: {got} of about {expected}");

@@ -8,7 +8,7 @@ use crate::herd::Message;
 pub enum Request {
     /// Get the value.
     Get(Key),
-    /// Get the value if its version is another one (ATC'16, 5.2.2: speculation).
+    /// Get the value if its version differs from this one (ATC'16, 5.2.2: speculation).
     GetIfNot(Key, u32),
     /// Insert or update the value.
     Put(Key, Vec<u8>),
@@ -38,15 +38,15 @@ pub enum Reply {
 /// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The value is longer than the store takes.
+    /// The value is longer than the store accepts.
     TooLong,
     /// The key belongs to another worker.
     OtherPartition,
 }
 
-/// Bytes of a request besides its value: opcode, key, and room for a version.
+/// Bytes of a request without its value: opcode, key, and room for a version.
 pub(crate) const REQUEST_OVERHEAD: u32 = 1 + KEY_BYTES as u32 + 4;
-/// Bytes of a reply besides its value: status and version.
+/// Bytes of a reply without its value: status and version.
 pub(crate) const REPLY_OVERHEAD: u32 = 5;
 
 impl Request {

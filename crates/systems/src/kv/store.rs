@@ -1,17 +1,17 @@
-//! A partition of a store: set-associative buckets that lead into a log.
+//! A partition of a store: an index of set-associative buckets, and a log with the entries.
 //!
-//! The index is an array of buckets, one cache line each. A bucket has eight slots, each with a tag of 16
-//! bits and the place of an entry in the log. The log is circular. An entry begins a cache line and holds a
-//! header (version, length, whether it is alive), key, value and a checksum of all. A value that needs as
-//! much room as the old one is updated in place. Any other value is appended, after the old entry has been
-//! marked dead. The head of the log is stored behind the log. It tells clients that READ the tables which
-//! entries have been overwritten.
+//! The index is an array of buckets, one cache line each. A bucket has eight slots. A slot has a tag of 16
+//! bits, and the place of an entry in the log. The log is circular. An entry begins a cache line. It consists
+//! of a header (version, length, whether the entry is alive), the key, the value, and a checksum of these. A
+//! value that needs as many lines as the old one is updated in place. Any other value is appended, after the
+//! old entry has been marked dead. The head of the log is stored after the log. From the head, clients that
+//! READ the tables learn which entries have been overwritten.
 //!
 //! # Eviction
 //! The store forgets rather than grows. An append overwrites the oldest entries of the log (first in, first
-//! out, no matter which entries were read since). Their slots are found to be stale when they are next used.
-//! A ninth key of a bucket takes the slot with the oldest entry. A population stays whole while it fits the
-//! [`Layout`] and no bucket overflows.
+//! out, no matter which entries were read since). Slots of overwritten entries stay in the index until a
+//! later use finds that they are stale. A ninth key of a bucket takes the slot with the oldest entry. A
+//! population stays whole while it fits the [`Layout`] and no bucket overflows.
 
 use super::key::{self, KEY_BYTES, Key};
 use crate::checksum::{self, checksum};
@@ -24,11 +24,11 @@ const LINE: u64 = 64;
 /// Bytes of header and key.
 const BEFORE_VALUE: u64 = 8 + KEY_BYTES;
 const CHECKSUM: u64 = 8;
-/// Bits of a slot for the place of the entry, in lines since the log began.
+/// Bits of a slot for the place of its entry: the number of lines that were appended before the entry.
 const PLACE_BITS: u32 = 48;
 const LONGEST_VALUE: u32 = 4000;
 
-/// The state with which the owner of a filled partition goes on.
+/// The state of a filled partition, from which its owner continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// As in [`PartitionStore`].
@@ -49,8 +49,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A layout for `pairs` pairs with values of `value` bytes. Four slots of eight are in use, as HERD has,
-    /// and the log has room for all pairs.
+    /// A layout for `pairs` pairs with values of `value` bytes. On average, at most four of a bucket's eight
+    /// slots are in use, as in HERD. The log has room for all pairs.
     pub fn for_pairs(pairs: u64, value: u32) -> Layout {
         let buckets = pairs.div_ceil(4).max(1).next_power_of_two();
         Layout { buckets, log: (pairs + 1) * entry_bytes(value), max_value: value }
@@ -80,22 +80,22 @@ impl Layout {
         self.head() + LINE
     }
 
-    /// Offset in the partition of the log's head, the number of lines ever appended.
+    /// Offset of the word with the log's head, in the partition.
     pub(crate) fn head(&self) -> u64 {
         self.buckets * BUCKET + self.log
     }
 
-    /// Whether the entry of a slot was not overwritten yet when the log's head was `head`.
+    /// Whether the entry of a slot is not yet overwritten when the log's head is `head`.
     pub(crate) fn is_current(&self, slot: IndexSlot, head: u64) -> bool {
         head.saturating_sub(slot.place()) <= self.log / LINE
     }
 
-    /// Offset in the partition of a key's bucket.
+    /// Offset of a key's bucket, in the partition.
     pub(crate) fn bucket(&self, key: &Key) -> u64 {
         (key::hash(key) & (self.buckets - 1)) * BUCKET
     }
 
-    /// Offset in the partition of the entry that a slot leads to.
+    /// Offset of the entry of a slot, in the partition.
     pub(crate) fn entry(&self, slot: IndexSlot) -> u64 {
         self.buckets * BUCKET + slot.place() * LINE % self.log
     }
@@ -177,7 +177,7 @@ fn encoded(version: u32, key: &Key, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The content of bytes that were READ from the place of an entry.
+/// The meaning of bytes that a client READ at the place of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SeenEntry {
     /// The key's value.
@@ -188,7 +188,7 @@ pub(crate) enum SeenEntry {
     TornOrStale,
 }
 
-/// Decides what bytes that were READ from the place of an entry are, for a reader of `key`.
+/// Interprets bytes that a reader of `key` READ at the place of an entry.
 pub(crate) fn judge(bytes: &[u8], key: &Key) -> SeenEntry {
     let word = |at: usize| bytes.get(at..at + 8).and_then(|w| Some(u64::from_ne_bytes(w.try_into().ok()?)));
     let Some(header) = word(0).map(Header::from_word) else { return SeenEntry::TornOrStale };
@@ -203,16 +203,16 @@ pub(crate) fn judge(bytes: &[u8], key: &Key) -> SeenEntry {
     SeenEntry::Value(header.version, value.to_vec())
 }
 
-/// The time that a checksum over an entry takes, with a value of `value` bytes.
+/// Processor time of a checksum over an entry with a value of `value` bytes.
 pub(crate) fn checksum_work(value: usize) -> doorbell_verbs::Span {
     checksum::work(BEFORE_VALUE + value as u64)
 }
 
-/// The version of a key, compared with a known version.
+/// The result of comparing a key's version with a known version.
 pub(crate) enum IfNot {
-    /// The known version.
+    /// The key has the known version.
     Same,
-    /// Another version, with its value; `None` if the key is absent.
+    /// The key has this other version and this value. `None` if the key is absent.
     Other(Option<(u32, Vec<u8>)>),
 }
 
@@ -230,9 +230,9 @@ struct FoundEntry {
 pub struct PartitionStore {
     mem: Mem,
     layout: Layout,
-    /// The log's head: lines ever appended, with the lines skipped at the log's end.
+    /// The log's head: the number of lines ever appended, including lines that were skipped at the log's end.
     head: u64,
-    /// The version that was given last.
+    /// The version that was assigned last.
     version: u32,
 }
 
@@ -263,7 +263,7 @@ impl PartitionStore {
         Ok(PartitionStore { head, version, ..PartitionStore::new(mem, layout)? })
     }
 
-    /// The state with which a later owner goes on.
+    /// The state from which a later owner continues.
     pub(crate) fn filled(&self) -> Filled {
         Filled { head: self.head, version: self.version }
     }
@@ -331,7 +331,7 @@ impl PartitionStore {
         (found.header.version, value)
     }
 
-    /// The value of a key and its version, if the version is not `version`.
+    /// The value and the version of a key, if the version differs from `version`.
     pub(crate) fn get_if_not<C: Cpu>(&self, cpu: &C, key: &Key, version: u32) -> IfNot {
         match self.find(cpu, key) {
             Some(found) if found.header.version == version => IfNot::Same,
@@ -391,7 +391,7 @@ impl PartitionStore {
         self.version
     }
 
-    /// Marks an entry dead, so that a client that READs it late does not take it for the value.
+    /// Marks an entry dead. A client that READs the entry after this does not mistake it for the key's value.
     fn bury<C: Cpu>(&self, cpu: &C, old: &FoundEntry) {
         cpu.store_u64(self.mem, old.entry, Header { alive: false, ..old.header }.to_word());
     }
@@ -408,8 +408,8 @@ impl PartitionStore {
         if self.head % log + lines > log {
             let rest = IndexSlot::new(0, self.head);
             self.advance(cpu, self.head.next_multiple_of(log));
-            // The entries at the log's end are forgotten. Clients that READ the tables must not find them
-            // either.
+            // The log skips the lines at its end, so their entries no longer count. The lines are zeroed, so
+            // that clients that READ the tables do not find these entries.
             let zeros = vec![0; (self.layout.head() - self.layout.entry(rest)) as usize];
             cpu.write(self.mem, self.layout.entry(rest), &zeros);
         }

@@ -17,9 +17,9 @@ named! {
         Write = "write",
     }
 
-    /// The order in which operations take pieces.
+    /// The order in which operations access pieces.
     Addresses {
-        /// Each piece lies behind the one before. After the last comes the first.
+        /// Each piece follows the previous one in memory. The first piece follows the last one.
         Sequential = "sequential",
         /// Each piece is drawn.
         Random = "random",

@@ -8,18 +8,18 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
-/// The machine of the threads, which is the first clients' machine.
+/// The machine of all threads: the first machine that has clients.
 pub const MACHINE: u32 = 1;
 
-/// In virtual time, a region of up to `WHOLE` bytes may take all its memory at once. A larger region takes
-/// memory only where it is touched, and one number for each `NUMBERED` bytes.
+/// Memory of this computer for a region in virtual time. A region of up to `WHOLE` bytes may need all its
+/// bytes. A larger region needs memory where it is touched, and one byte for each `NUMBERED` bytes.
 const WHOLE: u64 = 1 << 27;
 const NUMBERED: u64 = 16;
 
-/// Bytes of a region that stay cached if caches have no sizes: lines of the pages that a core used last.
+/// Bytes of a region that stay cached if the host's caches have no sizes: the lines that a core used last.
 const KEPT: u64 = 4096;
 
-/// Bytes of a region that exceeds the caches of any processor.
+/// A region of this many bytes exceeds the caches of any processor.
 const BEYOND_CACHES: u64 = 64 << 20;
 
 impl System for LocalMemory {
@@ -27,7 +27,7 @@ impl System for LocalMemory {
     const ABOUT: &'static str =
         "Loads or stores in a machine's own memory, piece by piece; the server takes no part";
 
-    /// A thread that goes over memory of its socket line by line, as Intel's Memory Latency Checker does.
+    /// One thread reads memory of its socket line by line, as Intel's Memory Latency Checker does.
     fn usual() -> LocalMemory {
         LocalMemory {
             clients: OneByOne::new(1, 1),

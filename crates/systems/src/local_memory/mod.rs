@@ -1,6 +1,6 @@
-//! Loads and stores of a machine's own memory (CLUSTER'21, Table II and Figure 6c). Pieces are taken in turn
-//! or at random, at the core's own socket or another. On a real machine the thread touches its memory first,
-//! which places it at the thread's socket.
+//! Loads and stores of a machine's own memory (CLUSTER'21, Table II and Figure 6c). Pieces are accessed in
+//! order or at random, in memory of the core's own socket or of another one. On a real machine the thread
+//! touches its memory first, so that the memory is at the thread's socket.
 
 mod config;
 mod deployment;

@@ -1,27 +1,27 @@
-//! The order in which operations go over a region.
+//! The order in which operations access a region.
 
 use super::config::Addresses;
 use crate::random::Random;
 
-/// The pieces of a region, in the order in which a client takes them.
+/// The pieces of a region, in the order in which a client accesses them.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     addresses: Addresses,
     size: u64,
     region: u64,
-    /// Offset of the next piece in turn, in bytes.
+    /// Offset of the next piece in bytes, for sequential access.
     next: u64,
     random: Random,
 }
 
 impl Pieces {
-    /// Pieces of `size` bytes, at least 1. The region has at least as many. Each client of a seed draws
-    /// differently.
+    /// Pieces of `size` bytes in a region of `region` bytes, with 1 <= `size` <= `region`. Each client draws
+    /// from a stream of its own.
     pub fn new(addresses: Addresses, size: u32, region: u64, (seed, client): (u64, u32)) -> Pieces {
         Pieces { addresses, size: size.into(), region, next: 0, random: Random::new(seed, client.into()) }
     }
 
-    /// Offset of the next piece in bytes. All of the piece is in the region.
+    /// Offset of the next piece in bytes. The whole piece is in the region.
     #[inline]
     pub fn next_offset(&mut self) -> u64 {
         match self.addresses {

@@ -12,23 +12,24 @@ const PAGE: u64 = 4096;
 /// A thread and its memory.
 #[derive(Clone, Debug)]
 pub struct LocalMemoryClient {
-    /// Whether it loads or stores pieces.
+    /// Whether the thread loads or stores pieces.
     pub op: Op,
     /// Bytes of a piece.
     pub size: u32,
-    /// The order of its pieces.
+    /// The pieces in their order.
     pub pieces: Pieces,
     /// The client's memory.
     pub region: Mem,
-    /// Whether it stores a 0 byte to each page before it begins. A real machine allocates a page only then.
+    /// Whether the thread first stores a 0 byte to each page. A real machine allocates a page at its first
+    /// store.
     pub touch: bool,
     /// Stop after this many operations; 0 for no limit.
     pub limit: u64,
-    /// When it measures, and when it ends at the latest.
+    /// When the thread measures, and when it ends at the latest.
     pub interval: Interval,
 }
 
-/// The byte that a write stores all over its piece, from the operation's number.
+/// The value of all bytes that a writing operation stores.
 pub fn written(operation: u64) -> u8 {
     operation as u8
 }
@@ -37,7 +38,7 @@ impl LocalMemoryClient {
     /// Runs the client. `saw` gets each operation's number, its offset, and the bytes read or written.
     ///
     /// # Errors
-    /// None. The result has the type of a program's output.
+    /// None. The return type is the type of a program's output.
     pub fn go<P: Provider>(
         mut self,
         p: &P,

@@ -7,7 +7,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
 use doorbell_verbs::Cluster;
 
-/// The machine of the threads, which is the first clients' machine.
+/// The machine of all threads: the first machine that has clients.
 pub const MACHINE: u32 = 1;
 
 impl System for LocalSequencer {

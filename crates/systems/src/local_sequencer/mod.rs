@@ -1,4 +1,4 @@
-//! A sequencer for the threads of one machine. They fetch-and-add a word of its memory (CLUSTER'21, III-E,
+//! A sequencer for the threads of one machine, by fetch-and-add of a word in its memory (CLUSTER'21, III-E,
 //! Figure 10b). Numbers are unique and dense.
 
 mod config;

@@ -5,14 +5,14 @@ use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::{Interval, SystemError};
 use doorbell_verbs::{Mem, Program, Provider};
 
-/// A thread, which draws one number at a time.
+/// A thread that draws one number at a time.
 #[derive(Clone, Debug)]
 pub struct LocalSequencerClient {
-    /// The counter, which all threads share: the next number.
+    /// The counter that all threads share. Its value is the next number.
     pub counter: Mem,
-    /// How it draws numbers.
+    /// How the thread draws numbers.
     pub drawing: Drawing,
-    /// When it measures, and when it ends at the latest.
+    /// When the thread measures, and when it ends at the latest.
     pub interval: Interval,
 }
 

@@ -1,4 +1,4 @@
-//! An engine's way to append to the log.
+//! How an engine appends to the log.
 
 use super::config::Full;
 use super::layout::{ENDS, HEAD, Layout, SlotRun, TAIL};
@@ -17,8 +17,8 @@ use std::ops::Range;
 /// Time after which an engine that waits for room READs the head again.
 const LOOK_AGAIN: Span = Span::from_us(5);
 
-/// Offset in the answers of an engine's own words: tail and head are before it, a word for each reservation
-/// behind it.
+/// Offset, in the buffer `answers`, of the engine's word. The tail and the head are before this word. The
+/// results of reservations follow it, one for each append in flight.
 const ANSWERS: u64 = ENDS as u64;
 
 /// The parameters of an engine's appends.
@@ -26,19 +26,19 @@ const ANSWERS: u64 = ENDS as u64;
 pub struct Terms {
     /// The layout of the log.
     pub layout: Layout,
-    /// The rule for appends when the log is full: they wait, or are refused.
+    /// Whether appends wait or are refused when the log is full.
     pub full: Full,
-    /// The strategy by which records leave their memory.
+    /// The strategy by which the records of an append get into WRITEs.
     pub strategy: Strategy,
     /// A core at the socket to which records are copied, if the strategy copies them.
     pub copies_near: u32,
-    /// Most records of an append.
+    /// Largest number of records in an append.
     pub most: u32,
-    /// Most appends in flight.
+    /// Largest number of appends in flight.
     pub outstanding: u32,
     /// Bytes of the largest WRITE that is inline.
     pub inline: u32,
-    /// Time for which an append waits for room in a full log.
+    /// Longest time for which an append waits for room in a full log.
     pub patience: Span,
 }
 
@@ -78,9 +78,9 @@ enum BatchState {
     Reserved(u64),
     /// The records are posted for positions from this one on.
     Written(u64),
-    /// The append is refused, and void marks are posted for its positions that are part of the log.
+    /// The append is refused. Void marks are posted for those of its positions that are part of the log.
     Voided,
-    /// The append is refused, and none of its positions is part of the log: nothing is posted for it.
+    /// The append is refused. None of its positions is part of the log, so nothing is posted for it.
     Refused,
 }
 
@@ -109,14 +109,14 @@ impl CompletionOf {
     }
 }
 
-/// The engine's word at the log machine, as far as the engine knows.
+/// The state of the engine's word at the log machine, as far as the engine knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EngineWord {
     /// The word is 0: the engine has no unmarked position.
     Idle,
-    /// A WRITE of another value is in flight. Later work requests of the QP come after it.
+    /// A WRITE of another value than 0 is in flight. Later work requests of the QP take effect after it.
     Posted,
-    /// That WRITE has completed.
+    /// The WRITE of another value than 0 has completed.
     Active,
 }
 
@@ -127,13 +127,13 @@ enum Room {
     NotAsked,
     /// The engine waits since `since`, and READs the head again at `again`.
     Waits { since: Time, again: Time },
-    /// The head is being READ.
+    /// A READ of the head is in flight.
     Looks { since: Time, again: Time },
 }
 
-/// The memory that an appender posts from.
+/// The registered memory of an appender.
 struct AppendBuffers<P: Provider> {
-    /// Memory for the answers of the log machine, and for the word of the engine.
+    /// Memory for results of READs and fetch-and-adds, and for the engine's word before it is WRITTEN.
     answers: Mr<P>,
     /// Memory for marks that are WRITTEN.
     marks: Mr<P>,
@@ -146,7 +146,7 @@ struct LogQp<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// Most SGEs of a WRITE, and most bytes of inline payload.
+    /// Largest number of SGEs of a WRITE, and of bytes of inline payload.
     sges: usize,
     inline: u32,
 }
@@ -167,17 +167,17 @@ pub struct Appender<P: Provider> {
     posted: usize,
     begun: u64,
     word: EngineWord,
-    /// All positions of this engine below this one are marked.
+    /// All positions of this engine below this position are marked.
     marked: u64,
-    /// The head, as it was last seen.
+    /// The head, as the engine last saw it.
     head: u64,
     room: Room,
     found: Vec<AppendOutcome>,
     told: Vec<AppendOutcome>,
 }
 
-/// Most send queue entries that an append takes: the word, a reservation, and records and marks in two runs
-/// each.
+/// Largest number of send queue entries that an append needs: the word, a reservation, records in two runs,
+/// and marks in two runs.
 fn requests(terms: &Terms, sges: u32) -> u32 {
     let records = match terms.strategy {
         Strategy::Sp => 2,
@@ -188,8 +188,7 @@ fn requests(terms: &Terms, sges: u32) -> u32 {
 }
 
 impl<P: Provider> Appender<P> {
-    /// Opens the way of engine `number` to the log machine's `service`. Returns once the log machine is
-    /// ready.
+    /// Connects engine `number` to the log machine's `service`. Returns once the log machine is ready.
     ///
     /// # Errors
     /// If the send queue would be too short, there is no more memory, or a verb fails.
@@ -212,7 +211,8 @@ impl<P: Provider> Appender<P> {
             ));
         }
         let inline = device.inline(terms.inline).max(device.inline(8));
-        // If the log machine is gone, each work request completes. A CQ that overruns would hide the reason.
+        // If the log machine is gone, each work request completes, not only the signalled ones. A CQ overrun
+        // would hide the reason.
         let cq = device.context.create_cq(queue)?;
         let cap = QpCap {
             max_send_wr: queue,
@@ -266,8 +266,8 @@ impl<P: Provider> Appender<P> {
         self.batches.len() < self.terms.outstanding as usize
     }
 
-    /// Begins to append records, which must not change before the append has ended. Appends end in the order
-    /// in which they begin.
+    /// Begins to append records. The records must not change before the append has ended. Appends end in the
+    /// order in which they begin.
     ///
     /// # Errors
     /// If there is no room, there are no records or too many, a record has the wrong length, or a verb fails
@@ -291,7 +291,7 @@ impl<P: Provider> Appender<P> {
         self.begun += 1;
         self.batches.push_back(Batch { number, records: records.to_vec(), state: BatchState::Begun });
         match self.reserver {
-            // The word is there before the reservation is made, because they follow each other on the QP.
+            // The word is in place before the reservation, because both go by one QP in this order.
             Reserver::FetchAdd => {
                 let answer = [self.buffers.answers.sge(self.answer(number), 8)];
                 let op = SendOp::FetchAdd { remote: self.to.memory.at(TAIL), add: records.len() as u64 };
@@ -307,9 +307,9 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Asks the log machine's thread for the positions of the next append without positions. One question is
-    /// outstanding at a time, so that positions come in the order of appends. No question is asked before the
-    /// word is there, because the question goes another way.
+    /// Asks the log machine's thread for the positions of the next append that has none. Only one question is
+    /// outstanding at a time, so that positions come in the order of appends. The engine asks only after the
+    /// WRITE of its word has completed, because question and WRITE go by different QPs.
     fn ask(&mut self) -> Result<(), SystemError> {
         if self.word == EngineWord::Idle {
             let word = [self.word_sge(self.marked)];
@@ -323,11 +323,11 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Goes on with the appends in flight, as far as possible without waiting.
+    /// Continues the appends in flight, as far as possible without waiting.
     ///
     /// # Errors
-    /// If a verb fails or has failed before; verbs fail if the log machine is dead or has fenced the engine.
-    /// Also if the log was full for longer than the patience.
+    /// If a verb fails or has failed before, for example because the log machine is dead or has fenced the
+    /// engine. If the log was full for longer than the patience.
     pub fn poll(&mut self) -> Result<Polled<'_>, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.to.cq.poll(&mut wc)?.len();
@@ -356,7 +356,7 @@ impl<P: Provider> Appender<P> {
         Ok(Polled { ended: &self.told, idle })
     }
 
-    /// The time at which [`Appender::poll`] has to be called again, whatever completes.
+    /// The latest time at which [`Appender::poll`] has to be called again, even if nothing completes.
     pub fn due(&self) -> Time {
         let waits = match self.room {
             Room::Waits { again, .. } => again,
@@ -368,8 +368,8 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// WRITEs to the log machine that this engine has no append in flight, so that it does not count as owner
-    /// of a hole. Waits until the WRITE has completed.
+    /// Tells the log machine that this engine has no append in flight, so that the engine does not count as a
+    /// possible owner of a hole. Waits until the WRITE has completed.
     ///
     /// # Errors
     /// If an append is in flight, or a verb fails or has failed before.
@@ -391,7 +391,7 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Takes a reply of the log machine's thread. Returns whether there was one.
+    /// Handles a reply of the log machine's thread. Returns whether there was a reply.
     fn answered(&mut self) -> Result<bool, SystemError> {
         let Reserver::Rpc(asker) = &mut self.reserver else { return Ok(false) };
         let Some(position) = asker.answer()? else { return Ok(false) };
@@ -400,7 +400,7 @@ impl<P: Provider> Appender<P> {
         Ok(true)
     }
 
-    /// The fetch-and-add of the next append without positions has completed.
+    /// Handles the completion of the fetch-and-add for the next append without positions.
     fn is_reserved(&mut self) {
         let number = self.batches[self.reserved].number;
         let position = self.cpu.load_u64(self.buffers.answers.mem(), self.answer(number));
@@ -418,7 +418,7 @@ impl<P: Provider> Appender<P> {
         self.reserved += 1;
     }
 
-    /// The READ of the head has completed.
+    /// Handles the completion of a READ of the head.
     ///
     /// # Panics
     /// If no READ of the head was posted.
@@ -430,16 +430,16 @@ impl<P: Provider> Appender<P> {
         self.room = Room::Waits { since, again };
     }
 
-    /// The WRITEs of the first append have completed.
+    /// Handles the completion of the first append's WRITEs.
     fn completed(&mut self) {
         self.ended();
         self.end_without_posts();
     }
 
-    /// Ends the first append, for which everything was posted.
+    /// Ends the first append in flight. Its WRITEs have completed, or it needed none.
     ///
     /// # Panics
-    /// If there is no such append.
+    /// If no append is in flight, or the first append still has to be posted.
     fn ended(&mut self) {
         let outcome = match self.batches.pop_front().map(|batch| batch.state) {
             Some(BatchState::Written(position)) => AppendOutcome::At(position),
@@ -451,7 +451,7 @@ impl<P: Provider> Appender<P> {
         self.found.push(outcome);
     }
 
-    /// Ends appends for which nothing was posted, once all earlier appends have ended.
+    /// Ends the first appends in flight that needed no WRITEs.
     fn end_without_posts(&mut self) {
         while self.posted > 0 && self.batches.front().is_some_and(|batch| batch.state == BatchState::Refused)
         {
@@ -459,8 +459,8 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Posts the records of appends that have positions and room, in order. Returns whether anything was
-    /// done.
+    /// In order, posts the records of appends that have positions and room. Returns whether anything was
+    /// posted or refused.
     fn go_on(&mut self) -> Result<bool, SystemError> {
         let mut moved = false;
         while let Some(batch) = self.batches.get(self.posted) {
@@ -481,8 +481,8 @@ impl<P: Provider> Appender<P> {
         Ok(moved)
     }
 
-    /// READs the head now and then. Meanwhile WRITEs to the engine's word that all its positions below
-    /// `position` are marked. Returns whether it posted anything.
+    /// READs the head at intervals of [`LOOK_AGAIN`]. Each time, also WRITEs the engine's word, to say that
+    /// all positions of the engine below `position` are marked. Returns whether it posted anything.
     fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
         let now = self.cpu.now();
         let (since, again) = match self.room {
@@ -572,7 +572,7 @@ impl<P: Provider> Appender<P> {
         Some(place)
     }
 
-    /// Stores the marks of an append in memory from which the NIC takes them.
+    /// Stores the marks of an append in the buffer from which the NIC WRITEs them.
     fn mark(&self, number: u64, position: u64, records: u64, kind: MarkKind) {
         let at = self.marks_at(number);
         for n in 0..records {
@@ -581,7 +581,7 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Adds the WRITEs of marks behind all other WRITEs.
+    /// Appends the WRITEs of marks to the list of WRITEs.
     fn add_marks(
         &self,
         number: u64,
@@ -596,7 +596,8 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Posts WRITEs of these SGEs in order. The completion of the last WRITE stands for all.
+    /// Posts these WRITEs in order: each has its offset in the log, and a range of `sges`. Only the last
+    /// WRITE is signalled.
     fn post_writes(&self, sges: &[Sge], writes: &[(u64, Range<usize>)]) -> Result<(), SystemError> {
         let last = writes.len() - 1;
         let list: Vec<SendWr<'_>> = (0..)
@@ -615,7 +616,7 @@ impl<P: Provider> Appender<P> {
         Ok(self.to.qp.post_send(&list)?)
     }
 
-    /// Offset of the answer to an append's reservation.
+    /// Offset, in the buffer `answers`, of the result of an append's fetch-and-add.
     fn answer(&self, number: u64) -> u64 {
         ANSWERS + 64 * (1 + number % u64::from(self.terms.outstanding))
     }
@@ -624,7 +625,8 @@ impl<P: Provider> Appender<P> {
         number % u64::from(self.terms.outstanding) * mark_bytes(&self.terms)
     }
 
-    /// Stores the engine's word for a WRITE: all positions of the engine below `floor` are marked.
+    /// Stores a value of the engine's word for a WRITE. The value says that all positions of the engine below
+    /// `floor` are marked.
     fn word_sge(&self, floor: u64) -> Sge {
         self.write_word(floor + 1)
     }

@@ -7,22 +7,22 @@ use crate::names::named;
 use crate::strategy::Strategy;
 use doorbell_schema::{Duration, Field, Flag, schema};
 
-/// Most records of an append, and most bytes of a record.
+/// Largest number of records in an append, and of bytes in a record.
 const MOST_RECORDS: u64 = 256;
 const LARGEST_RECORD: u64 = 4096;
-/// Most bytes of the log.
+/// Largest size of the log in bytes.
 const LARGEST: u64 = 1 << 30;
 
 named! {
-    /// The rule for appends when the log is full: they wait, or are refused.
+    /// Whether appends wait or are refused when the log is full.
     Full {
         /// The append waits until the oldest records have been read.
         Wrap = "wrap",
-        /// The append is refused: nothing is ever overwritten.
+        /// The append is refused, so nothing is ever overwritten.
         Refuse = "refuse",
     }
 
-    /// The way in which an engine reserves positions.
+    /// How an engine reserves positions.
     Reserve {
         /// By a fetch-and-add on the log machine's tail.
         FetchAdd = "fetch-add",
@@ -30,13 +30,13 @@ named! {
         Rpc = "rpc",
     }
 
-    /// The sockets of the machines at which something is. NICs are at the first socket.
+    /// The sockets at which clients or tables are, on each machine. NICs are at the first socket.
     At {
         /// At the first socket.
         Near = "near",
         /// At the second socket.
         Far = "far",
-        /// In turn: even ones at the first socket, odd ones at the second.
+        /// Alternately: those with even numbers at the first socket, those with odd numbers at the second.
         Both = "both",
     }
 }
@@ -126,18 +126,18 @@ impl Log {
         self.tables_at.is_far(self.clients.place(client).1)
     }
 
-    /// A core at the socket to which a client copies records, if it copies them. It is the NIC's socket if
-    /// records are merged, else the client's own.
+    /// A core of the socket to which a client copies records, if it copies them: the NIC's socket if records
+    /// are merged, else the client's own.
     pub(super) fn copies_core(&self, client: u32) -> u32 {
         if self.merge { 0 } else { self.place(client).1 }
     }
 
-    /// The strategy by which the records of a client's appends leave its table.
+    /// The strategy by which the records of a client's appends get into WRITEs.
     pub(super) fn gathers(&self, client: u32) -> Strategy {
         if self.merge && self.is_table_far(client) { Strategy::Sp } else { self.log_strategy }
     }
 
-    /// The last core at whose socket a client or a table is.
+    /// The highest core that a client runs on, or that stands for the socket of a table.
     fn last_core(&self) -> u32 {
         let of_a_machine = self.clients.clients.min(self.clients.clients_per_machine);
         let cores = (0..of_a_machine).map(|client| self.place(client).1.max(self.table_core(client)));

@@ -1,4 +1,4 @@
-//! Sets the log up on machines.
+//! Deployment of the log.
 
 use super::config::{At, Full, Log, Reserve};
 use super::engine::LogEngine;
@@ -15,31 +15,32 @@ use doorbell_verbs::{Cluster, Mem, Span};
 /// The parameters of a log machine.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMachine {
-    /// The rule for appends when the log is full: they wait, or are refused.
+    /// Whether appends wait or are refused when the log is full.
     pub full: Full,
-    /// The way in which engines reserve positions.
+    /// How engines reserve positions.
     pub reserve: Reserve,
-    /// Readers on other machines. Their numbers follow the numbers of the engines.
+    /// Number of readers on other machines. The numbers of their connections follow those of the engines.
     pub readers: u32,
     /// Whether a reader on the log machine reports how far it has read.
     pub has_reader: bool,
-    /// Time after which the possible owners of a hole lose their connections.
+    /// Time for which the warden sees a hole before it destroys the connections of the hole's possible
+    /// owners.
     pub patience: Span,
     /// Time after which an engine that reserves by RPC asks again; `None` for never.
     pub retry: Option<Span>,
 }
 
-/// The memory of the log, and of the word by which a reader on the log machine reports how far it has read.
+/// The memory of the log machine.
 #[derive(Clone, Copy, Debug)]
 pub struct LogMemory {
     /// The log.
     pub log: Mem,
-    /// The word of the reader.
+    /// The word by which a reader on the log machine reports how far it has read.
     pub read: Mem,
 }
 
 impl LogMachine {
-    /// Sets the log machine up: its warden and, if positions are reserved by RPC, the thread that answers.
+    /// Sets up the log machine: its warden and, if engines reserve positions by RPC, the thread that answers.
     ///
     /// # Errors
     /// If the machine has no more memory.
@@ -67,9 +68,9 @@ impl System for Log {
     const ABOUT: &'static str = "Log that engines append to: they reserve positions by fetch-and-add, and \
                                  the NIC gathers records from their tables";
 
-    /// The paper does not say how long a record is, how many appends an engine has in flight, or how large
-    /// log and tables are. Here a record is as long as the values of the paper's hashtable. An engine has one
-    /// append in flight, because a transaction waits for its commit.
+    /// The paper does not state the length of a record, the number of an engine's appends in flight, or the
+    /// sizes of log and tables. Here a record has the length of the values in the paper's hashtable. An
+    /// engine has one append in flight, because a transaction waits for its commit.
     fn usual() -> Log {
         Log {
             clients: Clients::new(7, 1, 1, false),

@@ -1,4 +1,4 @@
-//! An engine that commits transactions without end.
+//! An engine that commits transactions until its interval ends.
 
 use super::appender::{AppendOutcome, Appender, Terms};
 use super::config::Log;
@@ -12,7 +12,7 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{AccessFlags, Cpu, Mr, Program, Provider, Span, Time};
 use std::collections::VecDeque;
 
-/// Time for which an append waits for room in a full log.
+/// Longest time for which an append waits for room in a full log.
 const PATIENCE: Span = Span::from_ms(1_000);
 
 /// The program of a client: an engine that appends the records of its transactions.
@@ -20,7 +20,7 @@ const PATIENCE: Span = Span::from_ms(1_000);
 pub struct LogEngine {
     /// Number of this client.
     pub number: u32,
-    /// The log that the client appends to, and the client's parameters.
+    /// The parameters of the log and of the client.
     pub log: Log,
     /// The interval in which the client measures, and the time at which it ends at the latest.
     pub interval: Interval,
@@ -41,7 +41,7 @@ impl LogEngine {
         }
     }
 
-    /// Explains a lost connection: the warden takes the connection of a slow engine away.
+    /// Explains the error of a lost connection, because the warden destroys the connection of a slow engine.
     fn explained(&self, error: SystemError) -> SystemError {
         let SystemError::Completion(status) = error else { return error };
         let patience = self.log.hole_patience;
@@ -52,12 +52,12 @@ impl LogEngine {
     }
 }
 
-/// A data table. Each append in flight has a part of the table to itself, because its records must not change
-/// before it has ended.
+/// A data table. Each append in flight has its own part of the table, because the records of an append must
+/// not change before the append has ended.
 struct EngineTable<P: Provider> {
     rows: Mr<P>,
     apart: u64,
-    /// Rows of a part.
+    /// Number of rows in a part.
     part: u64,
     parts: u64,
     record: u32,
@@ -78,7 +78,8 @@ impl<P: Provider> EngineTable<P> {
         Ok(EngineTable { rows, apart, part: u64::from(table) / parts, parts, record, random, committed: 0 })
     }
 
-    /// Commits a transaction that changes `records` rows. The changed rows are to be appended.
+    /// Commits a transaction that changes `records` rows. Puts the changed rows, which are to be appended,
+    /// into `into`.
     fn commit<C: Cpu>(&mut self, cpu: &C, records: u32, into: &mut Vec<VectorPiece>) {
         let part = self.committed % self.parts * self.part;
         self.committed += 1;

@@ -39,7 +39,7 @@ impl Layout {
         self.bodies() + self.slots * u64::from(self.record)
     }
 
-    /// Offset of an engine's word. All positions of the engine below the word's bound are marked.
+    /// Offset of an engine's word.
     pub(super) fn word(&self, engine: u32) -> u64 {
         u64::from(ENDS) + u64::from(engine) * LINE
     }
@@ -62,17 +62,18 @@ impl Layout {
         self.bodies() + position % self.slots * u64::from(self.record)
     }
 
-    /// The lap of a position: how often all slots were used before it.
+    /// The lap of a position: how often all slots were used before this position.
     pub(super) fn lap(&self, position: u64) -> u64 {
         position / self.slots
     }
 
-    /// The mark in a word, if it belongs to a position; `None` for a mark of another lap.
+    /// The mark in `word`, if it is a mark for `position`; `None` if the mark has another lap.
     pub(super) fn mark_of(&self, position: u64, word: u64) -> Option<Mark> {
         Mark::of(word).filter(|mark| mark.lap == self.lap(position))
     }
 
-    /// Splits `records` positions from `position` on into runs: one, or two if the slots end in between.
+    /// Splits `records` positions from `position` on into runs: two runs if the positions go beyond the last
+    /// slot, else one.
     pub(super) fn runs(&self, position: u64, records: u64) -> impl Iterator<Item = SlotRun> + use<> {
         let first = records.min(self.slots - position % self.slots);
         let runs = [

@@ -1,25 +1,25 @@
-//! The marks that say whether the record of a slot is there.
+//! The marks that tell whether the record of a slot is there.
 
-/// Bits of a mark for its writer. Above them are the void bit, then the lap.
+/// Bits of a mark for its writer. The void bit and then the lap follow above these bits.
 const WRITER_BITS: u32 = 23;
 const VOID: u64 = 1 << WRITER_BITS;
 
-/// Most engines of a log.
+/// Largest number of engines of a log.
 pub const ENGINES: u32 = 1 << 16;
 
-/// The state of the position that a mark belongs to.
+/// The state of a marked position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
-    /// The record is there, whole.
+    /// The whole record is there.
     Written,
-    /// The record will never be there: readers pass the position.
+    /// The record will never be there, so readers skip the position.
     Void,
 }
 
-/// The mark of a slot: the lap that it is about, and its writer. As a word it is never 0.
+/// The mark of a slot. As a word it is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The position of the record, divided by the number of slots: below 2^39.
+    /// The lap of the position: the position divided by the number of slots. Below 2^39.
     pub lap: u64,
     /// The engine that owns the position; [`ENGINES`] for a void mark of the warden.
     pub writer: u32,

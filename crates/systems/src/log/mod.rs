@@ -20,95 +20,96 @@
 //! An **engine** ([`Appender`]) appends n records in three steps:
 //! 1. It reserves n consecutive positions by a fetch-and-add of n on the tail ([`Reserve::FetchAdd`]). With
 //!    [`Reserve::Rpc`] a thread of the log machine adds n to the tail.
-//! 2. It posts one list with one doorbell: WRITEs of the records, from where they lie in its table, then a
-//!    WRITE of the n marks. The NIC gathers as many records in a WRITE as a work request has SGEs (32 records
-//!    at 30 SGEs are two WRITEs). If the slots end in between, records and marks are in two runs each, and
-//!    all marks follow all records. RC places WRITEs in the order of posts, so no mark is there before its
-//!    record.
+//! 2. It posts one list with one doorbell: WRITEs of the records from its table, then a WRITE of the n marks.
+//!    A WRITE gathers as many records as a work request has SGEs (with 30 SGEs, 32 records are two WRITEs).
+//!    If the positions go beyond the last slot, records and marks are in two runs each, and all marks follow
+//!    all records. RC places WRITEs in the order of posts, so no mark is there before its record.
 //! 3. The append is **acknowledged** when the last of these WRITEs has completed.
 //!
 //! Several appends may be in flight. Positions are reserved in the order of appends, and records are posted
 //! in that order. So an engine marks its positions in ascending order. By RPC one question is outstanding at
-//! a time. Otherwise the answer to a question that was lost and asked again might be older than the answer to
-//! the next one.
+//! a time. With two outstanding questions, the first might be lost and asked again, and then get the later
+//! positions.
 //!
-//! An engine's **word** is 0 while the engine has no position that is reserved and unmarked
-//! ([`Appender::rest`]). Else the word is one more than a position, and all positions of the engine below
-//! that position are marked. The WRITE of the word goes before the first fetch-and-add after a rest, in one
-//! list. By RPC the question goes another way, so the WRITE has to complete before the first question. The
-//! word is also WRITTEN while the engine waits for room.
+//! An engine's **word** is 0 while the engine rests: it has no position that is reserved and unmarked
+//! ([`Appender::rest`]). Otherwise the word is one more than a position, and all positions of the engine
+//! below that position are marked. After a rest, the engine WRITEs the word before its first fetch-and-add,
+//! in one list. With RPC the WRITE has to complete before the first question, because the question goes by
+//! another QP. The word is also WRITTEN while the engine waits for room.
 //!
-//! The **warden** ([`Warden`]), a thread of the log machine, goes over the marks in order and writes the
-//! head. The head is the number of positions that the warden has passed. If a reader of its machine reports
-//! how far it has read, the head does not go beyond that. Only the warden writes void marks, except for
-//! refused appends (see Full).
+//! The **warden** ([`Warden`]) is a thread of the log machine. It passes the marked positions in order and
+//! writes the head. The head is the number of positions that the warden has passed. If there is a reader on
+//! the log machine, the head is at most the number of positions that this reader has read. Only the warden
+//! writes void marks, except for refused appends (see Full).
 //!
 //! # Reading
-//! A [`LogReader`] takes positions in order. It stops at a **hole**: a position that is reserved, and whose
-//! mark is not of its lap. So it sees a record only after the record's mark, and sees the whole record. It
-//! passes void positions.
+//! A [`LogReader`] reads positions in order. It stops at a **hole**: a reserved position without a mark of
+//! its lap. So it sees a record only after the record's mark, and sees the whole record. It skips void
+//! positions.
 //!
-//! A reader on the log machine is never overtaken: the head does not pass it. A reader on another machine may
-//! be overtaken, because nobody waits for it. It READs marks, then records, then head and tail, one after the
-//! other. An engine overwrites a position only after it has reserved the position one lap later and has seen
-//! the head beyond the first position. The record of a position is right if head or tail says that this has
-//! not happened. Otherwise the reader goes on at the first position that was not overwritten, and counts the
-//! positions that it missed.
+//! A reader on the log machine is never overtaken, because the head does not pass it. A reader on another
+//! machine may be overtaken, because engines do not wait for it. It READs marks, then records, then head and
+//! tail, one after the other. An engine overwrites a position only after it has reserved the position one lap
+//! later and has seen the head beyond the overwritten position. So a record was READ correctly if head or
+//! tail show that one of these two has not happened. Otherwise the reader continues at the first position
+//! that was not overwritten, and counts the positions that it missed.
 //!
 //! # Full
-//! *Wrap*: an engine with positions beyond head + slots waits, and READs the head now and then. After its
+//! *Wrap*: an engine with positions beyond head + slots waits, and READs the head repeatedly. After its
 //! patience it ends with an error.
 //!
 //! *Refuse*: positions beyond slots are not part of the log. An append with such a position is refused as a
-//! whole. It marks its other positions void. The tail may overshoot; the head stays.
+//! whole. The engine marks the append's other positions void. The tail may exceed the number of slots, and
+//! the head stays 0.
 //!
 //! # After a crash
 //! An engine that dies between its reservation and its marks leaves a hole. The log does not say which engine
 //! owns the hole. When the warden has seen one hole for `patience`, it determines the possible owners. An
-//! engine is one if its word is not 0 and names no position behind the hole, and if it has no mark behind the
-//! hole. The warden **fences** these engines: it destroys its ends of their QPs. Only then does it look at
-//! the hole again, and marks it void if it is still one. If all possible owners are already fenced, the
-//! warden does not wait for `patience`.
+//! engine is a possible owner if its word is not 0 and names no position after the hole, and if the engine
+//! has no mark after the hole. The warden **fences** these engines: it destroys the log machine's ends of
+//! their QPs. Then it reads the hole's mark again, and marks the hole void if it is still a hole. If all
+//! possible owners are already fenced, the warden does not wait for `patience`.
 //!
 //! *A WRITE that arrives later* is refused by the NIC of the log machine, because its QP is gone. WRITEs that
 //! the NIC had accepted before are in memory when the QP is destroyed: on the PCIe link they precede the
-//! completion of that command. So the second look sees them. A fenced engine that lives and was only slow
-//! finds that its retries are not answered, or that its peer has left, and ends with that error. It never had
-//! an acknowledgement of a voided record. An engine that is not at rest and does nothing may be fenced, too,
-//! so an engine that stops appending must rest.
+//! completion of the destroy command. So the second look at the hole sees them. A fenced engine may be alive,
+//! and only slow. Its retries are not answered, or it finds that its peer has left, and it ends with this
+//! error. It never got an acknowledgement of a voided record. An idle engine that is not at rest may be
+//! fenced, too. So an engine that stops appending must rest.
 //!
-//! *The hole's owner is among the possible owners.* It reserved the hole after its word was there (same QP,
-//! or completed), and the warden saw the tail behind the hole before it looked at the words. The word goes
-//! back to 0, or behind the hole, only by a WRITE that is placed after the hole's mark. A mark of the engine
-//! behind the hole is placed after the hole's mark, too. In each of these cases the second look finds the
-//! mark.
+//! *The hole's owner is among the possible owners.* The owner reserved the hole after its word was in place
+//! (by the same QP, or completed). The warden read the words after it had seen the tail beyond the hole. The
+//! word becomes 0 again, or names a position after the hole, only by a WRITE that is placed after the hole's
+//! mark. A mark of the engine at a position after the hole is also placed after the hole's mark. In each of
+//! these cases the second look finds the hole's mark.
 //!
-//! *No acknowledged record is void.* Acknowledged marks have been accepted by the log machine's NIC, so they
-//! are placed when the QP has been destroyed. An engine that is not fenced does not own the hole, or has
-//! marked it by then.
+//! *No acknowledged record is void.* The log machine's NIC has accepted every acknowledged mark, so the mark
+//! is placed when the QP has been destroyed. An engine that is not fenced does not own the hole, or has
+//! marked it before the second look.
 //!
 //! # Guarantees
 //! - All records have one order, by position: all readers see one record at one position. An append that
-//!   began after another append was acknowledged is behind that append.
-//! - The records of an acknowledged append are there, whole, once, at consecutive positions, and are never
-//!   void.
+//!   began after another append was acknowledged has later positions.
+//! - Each record of an acknowledged append is in the log whole and once. The positions are consecutive, and
+//!   are never void.
 //! - No reader sees a record that is torn or was never written.
 //! - Each record that a killed engine had appended without an acknowledgement is either there or void.
 //!   Readers pass it after about `patience`.
-//! - The records of a refused append are not there.
-//! - A reader of another machine that dies leaves nothing behind: nobody waits for it.
+//! - The records of a refused append are not in the log.
+//! - No engine and no warden waits for a reader on another machine, so its death has no effect.
 //! - If the log machine dies, each connected engine and reader ends with an error once its NIC has given up.
-//!   With the usual values of [`doorbell_verbs::ConnectAttr`] a NIC gives up after 7 times 67 ms of silence
-//!   by the specification. NICs may take up to four times as long. If only the warden is dead, an engine that
-//!   waits for room ends after its patience.
+//!   With the default [`doorbell_verbs::ConnectAttr`], the specification lets a NIC give up after 7 times 67
+//!   ms of silence. A NIC may take up to four times as long. If only the warden is dead, an engine that waits
+//!   for room ends after its patience.
 //!
 //! # Limits
-//! There is no copy: the records are lost with the log machine. Engines are known from the start. An engine
-//! that was fenced, or that comes later, needs a number of its own. Laps are counted to 2^39.
+//! The log is not replicated: the records are lost with the log machine. The number of engines is fixed from
+//! the start. An engine that replaces a fenced one, or comes later, needs an unused number. Laps are counted
+//! to 2^39.
 //!
 //! # Sockets
-//! An engine's table may be at another socket than the NIC. The paper then copies and merges the records into
-//! a buffer at the NIC's socket, from where one WRITE sends them ([`Log::merge`]).
+//! An engine's table may be at another socket than the NIC. The paper's engine then copies the records into
+//! one buffer at the NIC's socket, and sends them by one WRITE ([`Log::merge`]).
 
 mod appender;
 mod config;

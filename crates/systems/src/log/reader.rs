@@ -9,7 +9,7 @@ use doorbell_verbs::{
     AccessFlags, Cq, Mem, Mr, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Sge, Time,
 };
 
-/// Most records that are READ together.
+/// Largest number of records that one READ fetches.
 const MOST: u64 = 64;
 
 /// A record that was read.
@@ -23,9 +23,9 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// A reader's way to the log.
+/// How a reader accesses the log.
 enum Reach<P: Provider> {
-    /// The log is in memory of the reader's machine. By the word `read` the reader reports how far it has
+    /// The log is in memory of the reader's machine. The reader reports in the word `read` how far it has
     /// read.
     Here { log: Mem, read: Mem },
     /// The log is on another machine, and is READ.
@@ -38,23 +38,24 @@ pub struct LogReader<P: Provider> {
     layout: Layout,
     reach: Reach<P>,
     next: u64,
-    /// Void positions that were passed, and positions that were overwritten before they were read.
+    /// `voids`: number of void positions so far. `missed`: number of positions that were overwritten before
+    /// they were read.
     voids: u64,
     missed: u64,
 }
 
-/// Offsets in the buffers of marks and records that were READ. Tail and head are at 0.
+/// Offsets of READ marks and records in the buffer. Tail and head are READ to offset 0.
 const MARKS: u64 = ENDS as u64;
 const BODIES: u64 = MARKS + 8 * MOST;
 
 impl<P: Provider> LogReader<P> {
-    /// A reader on the log machine. It reports in a word how far it has read, so nothing is overwritten
-    /// before that.
+    /// A reader on the log machine. It reports in the word `read` how far it has read, so no record is
+    /// overwritten before it was read.
     pub fn here(cpu: &P, layout: Layout, log: Mem, read: Mem) -> LogReader<P> {
         LogReader::new(cpu, layout, Reach::Here { log, read })
     }
 
-    /// A reader on another machine, with end `number` of the log machine's `service`.
+    /// A reader on another machine. It uses connection `number` of the log machine's `service`.
     ///
     /// # Errors
     /// If a verb fails.
@@ -90,7 +91,7 @@ impl<P: Provider> LogReader<P> {
         self.missed
     }
 
-    /// Reads the next records, up to a hole or as many as are READ together.
+    /// Reads the next records: up to the first hole, and at most 64.
     ///
     /// # Errors
     /// If a READ fails.
@@ -112,8 +113,8 @@ impl<P: Provider> LogReader<P> {
         }
     }
 
-    /// Reads records from another machine. Each READ is posted when the one before has completed. So it is
-    /// served later, whatever the order of READs is.
+    /// Reads records from another machine. Each READ is posted after the previous READ has completed, so the
+    /// responder serves the READs in this order.
     fn read_there(&mut self, most: u64) -> Result<Vec<Record>, SystemError> {
         self.fetch(self.layout.mark(self.next), (MARKS, 8 * most as u32))?;
         let (layout, next) = (self.layout, self.next);
@@ -158,16 +159,16 @@ impl<P: Provider> LogReader<P> {
         written.map(record).collect()
     }
 
-    /// Moves the next position behind these marks.
+    /// Advances past the positions of these marks.
     fn pass(&mut self, marks: &[Mark]) {
         self.voids += marks.iter().filter(|mark| mark.kind == MarkKind::Void).count() as u64;
         self.next += marks.len() as u64;
     }
 
-    /// Moves to the first position that was not overwritten by now. Returns whether the reader missed any
-    /// position. An engine overwrites a position only if it has reserved the position one lap later and has
-    /// seen the head behind the first position. Neither head nor tail ever goes back. So what was READ is
-    /// right if head or tail says so now.
+    /// Advances to the first position that cannot be overwritten yet. Returns whether the reader missed a
+    /// position. An engine overwrites a position only if it has reserved the position one lap later, and has
+    /// seen the head beyond the overwritten position. Head and tail never decrease. So the bytes READ before
+    /// are right if the head or the tail now shows that this has not happened.
     fn miss(&mut self) -> Result<bool, SystemError> {
         self.fetch(TAIL, (0, ENDS))?;
         let reserved = self.fetched(TAIL).saturating_sub(self.layout.slots);
@@ -178,7 +179,7 @@ impl<P: Provider> LogReader<P> {
         Ok(missed > 0)
     }
 
-    /// READs bytes of the log into the buffers, and waits for them.
+    /// READs bytes of the log into the buffer, and waits for them.
     fn fetch(&self, from: u64, (to, len): (u64, u32)) -> Result<(), SystemError> {
         let Reach::There { qp, cq, log, buffers } = &self.reach else { return Ok(()) };
         let sge: [Sge; 1] = [buffers.sge(to, len)];

@@ -1,4 +1,4 @@
-//! The ways in which an engine reserves positions.
+//! How an engine reserves positions.
 
 use super::config::Reserve;
 use super::layout::{Layout, TAIL};
@@ -6,10 +6,10 @@ use crate::herd::{self, Config, Done, Handler, Replies, Requests, Worker};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 
-/// The one thread of the log machine that answers.
+/// Number of the only thread of the log machine that answers.
 const WORKER: u32 = 0;
 
-/// Most requests that the thread takes in a pass. Their replies go with one doorbell.
+/// Largest number of requests that the thread takes in a pass. It posts their replies with one doorbell.
 const GATHER: u32 = 32;
 
 /// The RPCs by which positions are reserved (ATC'16, 4.2: a sequencer by UD SENDs, with batching).
@@ -29,7 +29,7 @@ pub(super) fn rpcs(engines: u32, retry: Option<Span>) -> Config {
     }
 }
 
-/// Gives out positions: for each request as many as it asks for.
+/// Assigns positions: to each request as many as it asks for.
 struct Positions {
     log: Mem,
 }
@@ -82,7 +82,7 @@ pub enum Reserver<P: Provider> {
 }
 
 impl<P: Provider> Reserver<P> {
-    /// Opens the way of `engine`. Returns once the log machine is ready for the engine.
+    /// Makes the reserver of `engine`. Returns once the log machine is ready for the engine.
     ///
     /// # Errors
     /// If a verb fails.

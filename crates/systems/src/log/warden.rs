@@ -1,4 +1,4 @@
-//! The log machine's thread: it connects engines, writes the head, and closes holes.
+//! The warden: a thread of the log machine that connects engines, writes the head, and closes holes.
 
 use super::config::Full;
 use super::layout::{HEAD, Layout, TAIL};
@@ -7,10 +7,10 @@ use crate::device::{self, Device};
 use crate::{Interval, SystemError, memory_server};
 use doorbell_verbs::{AccessFlags, Mem, Program, Provider, Qp, Span, Time};
 
-/// Most marks that the warden passes before it writes the head.
+/// Largest number of marks that the warden passes before it writes the head.
 const PASS: u64 = 64;
 
-/// The access to the log that engines and readers need.
+/// Access rights that engines and readers need to the log.
 const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
@@ -21,18 +21,18 @@ pub struct Warden {
     pub service: &'static str,
     /// The layout of the log.
     pub layout: Layout,
-    /// The rule for appends when the log is full: they wait, or are refused.
+    /// Whether appends wait or are refused when the log is full.
     pub full: Full,
     /// The log.
     pub log: Mem,
-    /// Readers on other machines. Their QPs follow the QPs of the engines.
+    /// Number of readers on other machines. Their QPs follow the QPs of the engines.
     pub readers: u32,
     /// The word by which a reader on this machine reports how far it has read. Without a reader, positions
     /// that the warden has passed count as read.
     pub read: Option<Mem>,
-    /// Time after which the warden destroys the QPs of the possible owners of a hole.
+    /// Time for which the warden sees a hole before it destroys the QPs of the hole's possible owners.
     pub patience: Span,
-    /// The interval at whose end the warden ends.
+    /// The warden ends at the end of this interval.
     pub interval: Interval,
 }
 
@@ -55,18 +55,19 @@ impl Program for Warden {
     }
 }
 
-/// The state of the warden.
+/// The state of the running warden.
 struct HoleWatch<P: Provider> {
     cpu: P,
     warden: Warden,
-    /// The QPs of the engines, `None` for a fenced engine. The QPs of readers follow.
+    /// The QPs of the engines, then of the readers. `None` for a fenced engine.
     qps: Vec<Option<Qp<P>>>,
-    /// The first position that the warden has not seen marked.
+    /// The first position that the warden has not passed.
     next: u64,
     head: u64,
     /// The hole that the warden watches, and when it first saw the hole.
     hole: Option<(u64, Time)>,
-    /// For each engine a bound behind its last seen mark: all positions of the engine below it are marked.
+    /// For each engine, the position after its last mark that the warden saw beyond a hole. All positions of
+    /// the engine below this one are marked.
     shown: Vec<u64>,
 }
 
@@ -77,12 +78,12 @@ impl<P: Provider> HoleWatch<P> {
         HoleWatch { cpu: cpu.clone(), warden, qps, next: 0, head: 0, hole: None, shown }
     }
 
-    /// The time at which the warden has to look again, whatever happens.
+    /// The latest time of the warden's next pass, even if no memory changes.
     fn due(&self) -> Time {
         self.hole.map_or(Time::NEVER, |(_, since)| since + self.warden.patience)
     }
 
-    /// Passes marks, or looks after a hole. Returns whether it did anything.
+    /// Passes marked positions, or handles a hole. Returns whether it did anything.
     fn pass(&mut self) -> bool {
         let from = self.next;
         while self.next < from + PASS && self.is_marked(self.next) {
@@ -102,13 +103,13 @@ impl<P: Provider> HoleWatch<P> {
         layout.mark_of(position, self.cpu.load_u64(self.warden.log, layout.mark(position)))
     }
 
-    /// Whether a position is marked. A log that refuses has no positions behind its slots.
+    /// Whether a position is marked. A log that refuses has as many positions as slots.
     fn is_marked(&self, position: u64) -> bool {
         let ends = self.warden.full == Full::Refuse && position >= self.warden.layout.slots;
         !ends && self.mark_at(position).is_some()
     }
 
-    /// Writes the head. Returns whether the head has moved. A log that refuses never frees a slot.
+    /// Writes the head. Returns whether the head has moved. In a log that refuses, the head stays 0.
     fn tell_head(&mut self) -> bool {
         if self.warden.full == Full::Refuse {
             return false;
@@ -123,15 +124,15 @@ impl<P: Provider> HoleWatch<P> {
         news
     }
 
-    /// The position behind the last one that may be marked by now.
+    /// The end of the positions that may be marked by now, exclusive.
     fn limit(&self) -> u64 {
         let slots = self.warden.layout.slots;
         let most = if self.warden.full == Full::Refuse { slots } else { self.head + slots };
         self.cpu.load_u64(self.warden.log, TAIL).min(most)
     }
 
-    /// Closes the hole at the next position, if there is one and no engine that may own it is connected.
-    /// Returns whether it did anything.
+    /// Handles a hole at the next position, if there is one. Closes it if all possible owners are fenced;
+    /// fences them after `patience`. Returns false if the warden has to wait.
     fn look_after_hole(&mut self) -> bool {
         let hole = self.next;
         let limit = self.limit();
@@ -160,9 +161,9 @@ impl<P: Provider> HoleWatch<P> {
         true
     }
 
-    /// The possible owners of an unmarked position. The word of such an engine says that it may have an
-    /// unmarked position up to this one. It has marked nothing behind the position, because each engine marks
-    /// its positions in order.
+    /// The possible owners of an unmarked position. The word of such an engine names this position or an
+    /// earlier one, so the position may be the engine's. The engine has marked no later position, because
+    /// each engine marks its positions in order.
     fn possible_owners(&self, hole: u64) -> Vec<u32> {
         let may_own = |engine: &u32| {
             let word = self.cpu.load_u64(self.warden.log, self.warden.layout.word(*engine));
@@ -171,7 +172,7 @@ impl<P: Provider> HoleWatch<P> {
         (0..self.warden.layout.engines).filter(may_own).collect()
     }
 
-    /// Notes which engines have marked anything behind a hole.
+    /// Notes which engines have marked positions after a hole.
     fn look_beyond(&mut self, hole: u64, limit: u64) {
         for position in hole + 1..limit {
             if let Some(Mark { writer, .. }) = self.mark_at(position)
@@ -182,15 +183,15 @@ impl<P: Provider> HoleWatch<P> {
         }
     }
 
-    /// Destroys the QPs of engines. After that, nothing that the engines have posted changes the log.
+    /// Destroys the QPs of engines. After that, no work request of these engines changes the log.
     fn fence(&mut self, engines: &[u32]) {
         for engine in engines {
             self.qps[*engine as usize] = None;
         }
     }
 
-    /// Marks the hole void if it is still unmarked. All WRITEs that could mark it have been placed or refused
-    /// by now.
+    /// Marks the hole void if it is still unmarked. All WRITEs that could mark the hole must have been placed
+    /// or refused.
     fn close(&mut self, hole: u64) {
         if self.mark_at(hole).is_some() {
             return;

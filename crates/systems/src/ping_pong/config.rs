@@ -5,9 +5,9 @@ use crate::names::named;
 use doorbell_schema::{Field, schema};
 use doorbell_verbs::QpType;
 
-/// Maximum bytes of a message that is no datagram.
+/// Maximum bytes of a message, other than a datagram.
 const LARGEST: u32 = 64 << 20;
-/// The last core that a machine may have.
+/// The highest number of a core.
 const CORES: u64 = 255;
 
 named! {
@@ -23,7 +23,7 @@ named! {
         SendUc = "send-uc",
         /// UD SEND.
         SendUd = "send-ud",
-        /// RC READ, by the client alone.
+        /// RC READ by the client. The server does not answer.
         ReadRc = "read-rc",
     }
 }
@@ -65,14 +65,14 @@ impl Message {
         matches!(self, Message::WriteRc | Message::WriteUc)
     }
 
-    /// Whether the message is SENT, and takes a RECV.
+    /// Whether the message is SENT, so that it needs a RECV.
     pub const fn is_sent(self) -> bool {
         matches!(self, Message::SendRc | Message::SendUc | Message::SendUd)
     }
 }
 
 impl PingPong {
-    /// Ping-pong of these messages, between two threads at the first cores of their machines.
+    /// Ping-pong of messages of `size` bytes, between two threads on the first cores of their machines.
     pub const fn of(message: Message, size: u32, timing: Timing) -> PingPong {
         PingPong { timing, message, size, core: 0, memory_core: 0, peer_core: 0, peer_memory_core: 0 }
     }

@@ -1,10 +1,10 @@
 //! Ping-pong, like perftest's latency tests (`ib_write_lat`, `ib_send_lat`, `ib_read_lat`). Each side waits
 //! for the peer's message, and answers with a message of equal length.
 //!
-//! A WRITTEN message has arrived when its last byte has. Such programs rely on a WRITE's last byte to become
-//! visible last, which no specification promises. Times are half a round trip. READs are not answered, so
-//! their times are a whole round trip. A message that UC or UD loses is not sent again, so it is the last
-//! message.
+//! A WRITTEN message counts as arrived when its last byte is visible. This relies on the last byte of a WRITE
+//! to become visible last. No specification promises this. Latencies are half a round trip. The latency of a
+//! READ is a whole round trip, because the peer does not answer. If UC or UD loses a message, the exchange
+//! stops, because messages are not repeated.
 
 mod config;
 mod deployment;

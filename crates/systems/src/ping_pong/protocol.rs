@@ -1,4 +1,4 @@
-//! Messages that wait for each other.
+//! The two sides of ping-pong.
 
 use super::config::Message;
 use crate::device::{Device, QKEY, check, connect_qp, find, serve_qps};
@@ -13,13 +13,13 @@ use doorbell_verbs::{
 /// Prefix of the keys that are published.
 const SERVICE: &str = "ping-pong";
 
-/// Posted RECVs: for the next message, besides the message that has arrived.
+/// Number of RECVs: one for the message that has arrived, and one for the next message.
 const RECVS: u32 = 2;
 
 /// Bytes up to which payload is inlined, if the device allows it. perftest has this value, too.
 const INLINE: u32 = 220;
 
-/// Time that a client waits for its last answer after its measurement is over.
+/// Time for which a client waits for its last answer after the end of its measurement.
 const GRACE: Span = Span::from_ms(10);
 
 /// Numbers of the two sides.
@@ -48,7 +48,7 @@ struct PingPongEnd<P: Provider> {
 }
 
 impl<P: Provider> PingPongEnd<P> {
-    /// Makes a side, and returns when both sides are ready. Its buffers are at the socket of core `near`.
+    /// Sets up a side. Returns when both sides are ready. The buffers are at the socket of core `near`.
     fn meet(
         p: &P,
         (message, size): (Message, u32),
@@ -77,7 +77,7 @@ impl<P: Provider> PingPongEnd<P> {
         Ok(end)
     }
 
-    /// A QP that is not connected yet, or a UD QP that is ready.
+    /// An unconnected QP, or a UD QP that is ready to send.
     fn qp(
         device: &Device<P>,
         message: Message,
@@ -243,7 +243,7 @@ impl Program for PingPongClient {
 }
 
 impl PingPongClient {
-    /// Waits for the answer. Returns whether it arrived. The QP stays for a late answer.
+    /// Waits for the answer. Returns whether it arrived. Keeps the QP, because the answer may come late.
     fn is_answered<P: Provider>(
         &self,
         p: &P,

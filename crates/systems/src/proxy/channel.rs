@@ -1,18 +1,19 @@
-//! Requests from one thread of a machine to another, and their results, in shared memory.
+//! Queues in shared memory for requests from one thread to another thread of the machine, and for their
+//! results.
 
 use doorbell_verbs::{Cpu, Mem, Span};
 
-/// How long after its end a thread waits for clients of its machine that it serves: far longer than the time
-/// between their beginnings.
+/// Time for which a thread still serves other threads of its machine after the end of its own interval. It is
+/// far longer than the time between the starts of these threads.
 pub(crate) const LATE: Span = Span::from_ms(1_000);
 
-/// Bytes of a request's slot, and of the word that says that a result is there: a cache line.
+/// Bytes of a request's slot, and of the line whose first word says that a result is there.
 pub(crate) const LINE: u64 = 64;
 
-/// Two queues, one of requests and one of results, with a slot for each request that may be outstanding.
-/// Requests are numbered from 0. Each uses the slot of its number for the request. It also uses this slot for
-/// the result, if requests are answered in order. A slot that is ready holds the number after the request's
-/// number, which is stored last.
+/// A queue of requests and a queue of results. Each has a slot for every request that may be outstanding.
+/// Requests are numbered from 0. Request n is in slot n modulo the number of slots. If requests are answered
+/// in order, its result is in this slot, too. A slot is ready when it holds the word n + 1, which is stored
+/// last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     requests: Mem,
@@ -23,7 +24,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Bytes of the queues of requests and of results.
+    /// Bytes of the queue of requests, and of the queue of results.
     pub(crate) fn bytes(slots: u64, longest: u64) -> (u64, u64) {
         (slots * LINE, slots * (longest.next_multiple_of(LINE) + LINE))
     }
@@ -37,17 +38,17 @@ impl Channel {
         number % self.slots * (self.longest + LINE)
     }
 
-    /// Memory of the results, to be registered.
+    /// Memory of the results, which the NIC of the answering thread writes.
     pub(crate) fn results(&self) -> Mem {
         self.results
     }
 
-    /// Offset in that memory at which a request's result goes.
+    /// Offset of a request's result in [`Channel::results`].
     pub(crate) fn result_at(&self, number: u64) -> u64 {
         self.result(number)
     }
 
-    /// Posts a request with these words. A line has room for seven.
+    /// Posts a request that consists of these words, at most seven.
     pub(crate) fn ask<C: Cpu>(&self, cpu: &C, number: u64, words: &[u64]) {
         let slot = number % self.slots * LINE;
         for (at, word) in (1..).zip(words) {
@@ -56,7 +57,7 @@ impl Channel {
         cpu.store_u64(self.requests, slot, number + 1);
     }
 
-    /// The words of a request, once it is there.
+    /// The words of a request; `None` if the request is not there yet.
     pub(crate) fn asked<const N: usize, C: Cpu>(&self, cpu: &C, number: u64) -> Option<[u64; N]> {
         let slot = number % self.slots * LINE;
         let there = cpu.load_u64(self.requests, slot) == number + 1;
@@ -69,17 +70,18 @@ impl Channel {
         cpu.store_u64(self.results, self.result(number) + self.longest, number + 1);
     }
 
-    /// The word told in a result's slot, for requests that are answered in any order; 0 at first.
+    /// The word that [`Channel::tell`] stored in a slot of results; 0 at first. For requests that are
+    /// answered in any order.
     pub(crate) fn told<C: Cpu>(&self, cpu: &C, slot: u64) -> u64 {
         cpu.load_u64(self.results, self.result(slot) + self.longest)
     }
 
-    /// Stores such a word.
+    /// Stores a word in a slot of results.
     pub(crate) fn tell<C: Cpu>(&self, cpu: &C, slot: u64, what: u64) {
         cpu.store_u64(self.results, self.result(slot) + self.longest, what);
     }
 
-    /// Takes a request's result, once it is there.
+    /// Copies a request's result to `into`. Returns whether the result is there.
     pub(crate) fn take<C: Cpu>(&self, cpu: &C, number: u64, into: &mut [u8]) -> bool {
         let slot = self.result(number);
         let there = cpu.load_u64(self.results, slot + self.longest) == number + 1;

@@ -7,11 +7,11 @@ use doorbell_schema::{Field, schema};
 named! {
     /// How a thread reaches memory at a remote socket that does not match its own.
     Path {
-        /// By a QP to that socket's NIC.
+        /// By a QP to the NIC of that socket.
         Direct = "direct",
-        /// By the QP to the remote socket that matches the thread's own.
+        /// By the QP to the NIC of the remote socket that matches the thread's own.
         Home = "home",
-        /// By a thread of its machine at the matching socket.
+        /// By a proxy: a thread of the same machine, at the socket that matches the remote one.
         Proxy = "proxy",
     }
 }
@@ -47,7 +47,6 @@ impl Proxy {
         }
     }
 
-    /// The socket of a client.
     pub(super) fn socket(&self, client: u32) -> u32 {
         self.seats().socket(client)
     }
@@ -57,19 +56,19 @@ impl Proxy {
         self.seats().place(client)
     }
 
-    /// The clients of a machine: the first one, and how many there are.
+    /// The number of the machine's first client, and how many clients the machine has.
     pub(super) fn clients_of(&self, machine: u32) -> (u32, u32) {
         let first = (machine - 1) * self.clients.clients_per_machine;
         self.seats().mates(self.clients.clients, first)
     }
 
-    /// The client that is another client's proxy for a socket, if the machine has a client there. Clients at
-    /// a socket are proxies in turn.
+    /// The proxy of `client` for a socket: a client of the same machine that runs at this socket, if there is
+    /// one. The clients at a socket take turns as proxies.
     pub(super) fn proxy(&self, client: u32, socket: u32) -> Option<u32> {
         self.seats().proxy(self.clients.clients, client, socket)
     }
 
-    /// The remote sockets that a client has QPs to.
+    /// The remote sockets to which a client has QPs.
     pub(super) fn ends(&self, client: u32) -> Vec<u32> {
         match self.path {
             Path::Direct => (0..self.sockets).collect(),
@@ -77,7 +76,7 @@ impl Proxy {
         }
     }
 
-    /// All pairs of a client and a remote socket that it has a QP to.
+    /// All pairs of a client and a remote socket to which this client has a QP.
     pub(super) fn links(&self) -> Vec<(u32, u32)> {
         let of = |client| self.ends(client).into_iter().map(move |end| (client, end));
         (0..self.clients.clients).flat_map(of).collect()

@@ -14,8 +14,8 @@ impl System for Proxy {
     const ABOUT: &'static str = "READs of memory at the sockets of a machine: with a QP to each socket, with \
                                  one QP to the matching socket, or by a proxy socket";
 
-    /// Two machines with two sockets, and a client thread at each socket of one machine. The paper states
-    /// neither the outstanding READs nor their size.
+    /// Two machines with two sockets each. One machine has a client at each socket. The paper states neither
+    /// the number of outstanding READs nor their size.
     fn usual() -> Proxy {
         Proxy {
             clients: Clients::new(2, 2, 4, false),
@@ -45,7 +45,7 @@ impl System for Proxy {
     }
 }
 
-/// The channels of each client to its proxies, by socket.
+/// For each client and each socket, the channel to the client's proxy at this socket.
 fn channels<C: Cluster, D: Dress>(
     site: &mut Site<'_, C, Measured, D>,
     config: &Proxy,
@@ -58,8 +58,8 @@ fn channels<C: Cluster, D: Dress>(
         for socket in (0..config.sockets).filter(|socket| *socket != config.socket(client)) {
             let proxy = config.proxy(client, socket).filter(|_| config.path == Path::Proxy);
             let Some(proxy) = proxy else { continue };
-            // Memory near the proxy, which polls for requests all the time. Its NIC also writes results there
-            // without a socket hop.
+            // The memory is near the proxy, because the proxy polls for requests all the time, and because
+            // its NIC writes results there without a socket hop.
             let at = config.place(proxy);
             let memory = (site.alloc_near(at, requests)?, site.alloc_near(at, results)?);
             own[socket as usize] = Some(Channel::new(memory, slots, longest));
@@ -69,7 +69,7 @@ fn channels<C: Cluster, D: Dress>(
     Ok(all)
 }
 
-/// Deploys the system. Clients end after `limit` READs, or only with the interval if it is 0.
+/// Deploys the system. Clients end after `limit` READs; with 0 they end only with the interval.
 ///
 /// # Errors
 /// If a machine has no more memory.

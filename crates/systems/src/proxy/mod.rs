@@ -1,27 +1,26 @@
-//! READs of the memory of another machine's sockets: by QPs to each socket, by a QP to the matching one, or
-//! by a proxy socket (CLUSTER'21, III-D, Figure 9).
+//! READs of memory at the sockets of another machine: by a QP to each socket, by a QP to the matching socket,
+//! or by a proxy at the other socket (CLUSTER'21, III-D, Figure 9).
 //!
-//! Every machine has sockets, each with a NIC or a port of one. The memory to read is at all sockets of
-//! machine 0. A thread at socket a reads memory at socket b of machine 0 as [`Path`] says:
+//! Every socket of a machine has a NIC, or a port of a NIC. Machine 0 has memory at each of its sockets. A
+//! thread at socket a of another machine reads memory at socket b of machine 0 by a [`Path`]:
 //!
-//! - `direct`: by a QP from its own NIC to the NIC of the remote socket b. Each thread has a QP to every
-//!   remote socket.
-//! - `home`: by its one QP to the remote socket a, whose NIC fetches the memory across the remote machine's
-//!   interconnect.
-//! - `proxy`: by a thread of its machine at socket b. This thread reads by its own QP to the remote socket b,
-//!   and hands the result back. Each pair of threads has two queues in shared memory, one of requests and one
-//!   of results. No NIC accesses memory of another socket.
+//! - `direct`: by a QP from the thread's own NIC to the NIC of the remote socket b. Each thread has a QP to
+//!   every remote socket.
+//! - `home`: by the thread's only QP, to the remote socket a. The NIC there fetches the memory across the
+//!   interconnect of machine 0.
+//! - `proxy`: by another thread of the same machine, at socket b. The other thread reads by its own QP to the
+//!   remote socket b, and hands the result back. Each pair of threads has two queues in shared memory, one of
+//!   requests and one of results. No NIC accesses memory of another socket.
 //!
-//! Every thread is a proxy besides its own work, so no thread idles, and no extra thread has to be connected.
-//! A thread that is done goes on until all threads of its machine are, or until long after its time is over.
-//! A thread that has stopped for ever is never done, and requests to it are not answered. If a machine has no
-//! thread at a socket, requests for that socket go by `home`.
+//! Besides its own work, every thread is a proxy. So no thread idles, and there are no extra threads to
+//! connect. A thread that is done stays a proxy until all threads of its machine are done, or until long
+//! after its interval. A thread that has stopped for ever is never done, and does not answer requests. If a
+//! machine has no thread at a socket, requests for that socket go by `home`.
 //!
 //! **QPs.** The paper counts s * 2m QPs with a proxy, and s * s * 2m with all sockets connected to all, for m
-//! machines of s sockets, "for each socket". The deployment reaches these numbers if QPs at both ends are
-//! counted (the 2). They are the connections of one machine, the server, with m other machines that have one
-//! thread at each socket: s or s * s connections with each. So the count is a machine's, not a socket's, and
-//! threads multiply it.
+//! machines of s sockets, "for each socket". The deployment has these numbers if QPs at both ends count
+//! (hence the 2). The server has s or s * s connections with each of m other machines that have one thread at
+//! each socket. So these are the QPs of a machine, not of a socket, and more threads multiply them.
 
 pub(crate) mod channel;
 mod config;

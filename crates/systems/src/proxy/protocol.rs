@@ -1,4 +1,4 @@
-//! A thread that reads memory of remote sockets without end, and is a proxy for other threads.
+//! A thread that reads memory of remote sockets until its interval ends, and is a proxy for other threads.
 
 use super::channel::{Channel, LATE};
 use super::config::{Path, Proxy};
@@ -18,7 +18,8 @@ pub(super) const SERVICE: &str = "proxy";
 /// Bytes of the server's memory at each socket.
 pub(super) const MEMORY: u64 = 1 << 20;
 
-/// Fills `bytes` with the server's memory at a socket from `offset` on. This memory never changes.
+/// Fills `bytes` with the content of the server's memory at a socket, from `offset` on. The content never
+/// changes.
 pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
     for (at, byte) in (offset..).zip(bytes) {
         let word = ((at / 8) ^ (u64::from(socket) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -26,23 +27,22 @@ pub(super) fn fill(socket: u32, offset: u64, bytes: &mut [u8]) {
     }
 }
 
-/// A client.
 #[derive(Clone, Debug)]
 pub(super) struct ProxyClient {
     pub(super) number: u32,
     pub(super) config: Proxy,
-    /// READs after which it ends; 0 for no limit.
+    /// Number of READs after which the client ends; 0 for no limit.
     pub(super) limit: u64,
     pub(super) interval: Interval,
-    /// Channels to its proxy for each socket, if it has one.
+    /// For each socket, the channel to the client's proxy, if it has one.
     pub(super) to: Vec<Option<Channel>>,
-    /// Channels from clients that it is a proxy for.
+    /// The channels from the clients for which this client is a proxy.
     pub(super) from: Vec<Channel>,
-    /// Counter of this machine's clients that are done, and the number of its clients.
+    /// A counter of the machine's clients that are done, and the number of the machine's clients.
     pub(super) done: (Mem, u32),
 }
 
-/// A READ for the client itself.
+/// A READ that the client does for itself.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     socket: u32,
@@ -50,7 +50,7 @@ struct Read {
     began: Time,
 }
 
-/// A request of another client, which is being read.
+/// A request of another client. Its READ is in flight.
 #[derive(Clone, Copy, Debug)]
 struct ProxyServed {
     channel: usize,
@@ -65,14 +65,14 @@ struct Running<'a, P: Provider> {
     interval: Interval,
     random: Random,
     cq: Cq<P>,
-    /// QPs by remote socket, each with the address of the memory that it reads.
+    /// For each remote socket: the QP to it, if there is one, and the address of the memory there.
     ways: Vec<(Option<Qp<P>>, RemoteAddr)>,
-    /// A slot for each posted READ for the client itself.
+    /// Memory for the READs that the client posts for itself.
     buffers: Mr<P>,
     own: Vec<Option<Read>>,
-    /// Its READs that a proxy has, by socket, and the number of the first of them.
+    /// For each socket: the client's READs that the proxy has, and the request number of the first of them.
     asked: Vec<(u64, VecDeque<Read>)>,
-    /// Memory for results, by channel, and the number of requests taken from the channel.
+    /// For each inbound channel: the memory for results, and the number of requests that were received.
     results: Vec<(Mr<P>, u64)>,
     served: VecDeque<ProxyServed>,
     /// Maximum number of READs posted for other clients at a time.
@@ -105,7 +105,7 @@ impl<'a, P: Provider> Running<'a, P> {
         let socket = config.socket(*number);
         let end = SocketEnd::open(cpu, socket)?;
         let outstanding = config.clients.outstanding;
-        // Its QP also has READs for other clients: as many as they may request, or as fit.
+        // The QP also carries READs for other clients: as many as these may request, or as many as fit.
         let asked = outstanding.saturating_mul(client.from.len() as u32);
         let depth = outstanding.saturating_add(asked).min(end.device.attr.max_qp_wr.max(outstanding));
         let cap = QpCap { max_send_wr: depth, max_recv_wr: 1, ..QpCap::default() };
@@ -153,7 +153,8 @@ impl<'a, P: Provider> Running<'a, P> {
                 self.cpu.fetch_add_u64(done, 0, 1);
                 *said = true;
             }
-            // Other clients may still need it, but not for ever: a client that has stopped is never done.
+            // Other clients may still need this proxy. The wait has a limit, because a client that has
+            // stopped is never done.
             let all = *said && self.cpu.load_u64(done, 0) >= u64::from(clients);
             if all || self.cpu.now() >= self.interval.end() + LATE {
                 return Ok(std::mem::take(&mut self.measured));
@@ -215,7 +216,8 @@ impl<'a, P: Provider> Running<'a, P> {
         self.read(read.socket, read.offset, sge, slot as u64)
     }
 
-    /// Posts a READ by the QP that reaches a socket's memory.
+    /// Posts a READ of memory at a remote socket. Uses the QP to this socket, or else the QP to the matching
+    /// socket.
     fn read(
         &self,
         socket: u32,
@@ -232,7 +234,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(qp.post_send(&[wr.flags(SendFlags::SIGNALED)])?)
     }
 
-    /// Takes requests of other clients. Returns whether there was one.
+    /// Posts READs for requests of other clients. Returns whether there was a request.
     fn serve(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for (n, channel) in self.client.from.iter().enumerate() {
@@ -256,7 +258,8 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(any)
     }
 
-    /// Handles completed READs. READs for other clients complete in order, because they use one QP.
+    /// Handles completed READs. Returns whether there were any. READs for other clients complete in order,
+    /// because they use one QP.
     fn completed(&mut self) -> Result<bool, SystemError> {
         let mut wc = [Wc::default(); 16];
         let found = self.cq.poll(&mut wc)?.len();
@@ -275,7 +278,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(found > 0)
     }
 
-    /// Takes results of proxies. Returns whether there was one.
+    /// Receives results of proxies. Returns whether there was a result.
     fn take_results(&mut self) -> Result<bool, SystemError> {
         let mut any = false;
         for socket in 0..self.asked.len() {
@@ -293,7 +296,7 @@ impl<'a, P: Provider> Running<'a, P> {
         Ok(any)
     }
 
-    /// Checks and counts a READ whose bytes are there.
+    /// Checks the bytes of a READ that has ended, and counts it.
     fn ended(&mut self, read: Read) -> Result<(), SystemError> {
         let mut expected = vec![0; self.bytes.len()];
         fill(read.socket, read.offset, &mut expected);

@@ -1,4 +1,4 @@
-//! Sets the store that clients READ up on machines.
+//! Deployment of the store that clients READ.
 
 use super::config::ReadKv;
 use super::protocol::ReadKvClient;

@@ -1,9 +1,9 @@
 //! GET by READ of the bucket, then of the entry.
 //!
-//! An entry that is not whole is being written, or has been overwritten. The log's head, READ after the
-//! entry, tells which. If the entry is being written, the bucket is READ again, however long the writer
-//! takes. The operating system may have stopped the writer for milliseconds, and the key is there all that
-//! time.
+//! An entry that is not whole is being written, or has been overwritten. The client then READs the log's
+//! head, which tells the two cases apart. If the entry is being written, the client READs the bucket again,
+//! without a limit. The operating system may stop the writer for milliseconds, and the key is present all
+//! that time.
 
 use crate::device::{self, Device, check};
 use crate::herd::{self, Config, RpcOutcome};
@@ -23,8 +23,8 @@ struct Get {
     began: Time,
     again: u64,
     stage: Stage,
-    /// Slots that lead to another key's entry, or to an overwritten one. Each place in the log is used once,
-    /// so such a slot never leads to this key's entry.
+    /// Slots whose entry has another key, or was overwritten. Places in the log are never reused, so such a
+    /// slot never gets this key's entry.
     elsewhere: Vec<IndexSlot>,
 }
 
@@ -96,10 +96,10 @@ impl<P: Provider> KvReader<P> {
         self.gets.iter().flatten().count() as u32
     }
 
-    /// Begins a GET; `tag` comes back in [`Gotten`] when the GET has ended.
+    /// Begins a GET. When it has ended, [`Gotten`] carries `tag`.
     ///
     /// # Errors
-    /// If too many are outstanding, or a verb fails.
+    /// If too many GETs are outstanding, or a verb fails.
     pub fn begin(&mut self, key: Key, tag: u64) -> Result<(), SystemError> {
         let Some(at) = self.gets.iter().position(Option::is_none) else {
             return SystemError::config(format!("{} GETs are outstanding already", self.gets.len()));
@@ -123,7 +123,7 @@ impl<P: Provider> KvReader<P> {
         Ok(self.qp.post_send(&[SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED)])?)
     }
 
-    /// Goes on with the READs that have completed. Returns whether there were any.
+    /// Continues the GETs whose READs have completed. Returns whether any READ has completed.
     pub fn poll(&mut self, done: &mut Vec<Gotten>) -> Result<bool, SystemError> {
         let found = self.cq.poll(&mut self.wc)?.len();
         for i in 0..found {
@@ -187,7 +187,7 @@ impl<P: Provider> KvReader<P> {
         }
     }
 
-    /// Goes on when the log's head is known: an entry that is not whole is being written, or has been
+    /// Continues when the log's head is known, after an entry was not whole: it is being written, or has been
     /// overwritten.
     fn head(&mut self, at: usize, mut get: Get, slot: IndexSlot) -> Result<(), SystemError> {
         let head = self.device.cpu.load_u64(self.buffers.mem(), self.buffer(at));
@@ -197,7 +197,7 @@ impl<P: Provider> KvReader<P> {
         self.start_over(at, get)
     }
 
-    /// READs the bucket again.
+    /// Starts the GET again with a READ of the bucket.
     fn start_over(&mut self, at: usize, mut get: Get) -> Result<(), SystemError> {
         let key = get.key;
         get.stage = Stage::Bucket;
@@ -213,7 +213,7 @@ fn draw(draws: &mut Draws) -> (Key, Option<Vec<u8>>) {
     (key, value)
 }
 
-/// A client with a load: GETs by READ, PUTs over HERD's RPCs.
+/// A client that issues the operations of a load: GETs by READ, PUTs over HERD's RPCs.
 #[derive(Clone, Debug)]
 pub struct ReadKvClient {
     /// Parameters that server and clients share.
@@ -250,8 +250,8 @@ impl Program for ReadKvClient {
                     None => reader.begin(key, 0)?,
                     Some(value) => {
                         let worker = owner(&key, self.config.workers);
-                        // The window may have no room although PUTs have ended: replies may overtake each
-                        // other, and the oldest PUT has to end first.
+                        // The window may have no room although PUTs have ended, because replies may overtake
+                        // each other: the oldest PUT must end first.
                         if !rpc.has_room(worker) {
                             next = Some((key, Some(value)));
                             break;

@@ -1,7 +1,7 @@
 //! Any RPC. Parameters choose the verbs, sizes, times and work of requests and replies.
 //!
-//! Messages travel by [`crate::herd`], with its guarantees: a request ends once, by its own reply. Each
-//! reply's bytes follow from its request's bytes, and clients compare all of them.
+//! [`crate::herd`] carries the messages, with its guarantees: a request ends once, by its own reply. A
+//! request's bytes determine the reply's bytes, and clients check all bytes of a reply.
 
 mod config;
 mod deployment;

@@ -11,7 +11,7 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_schema::Arrivals;
 use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
 
-/// Streams of draws from here on belong to workers; earlier streams belong to clients.
+/// The first stream of draws for workers. Lower numbers are for clients.
 const WORKERS: u64 = 1 << 32;
 
 /// The work of a worker for each request.
@@ -39,7 +39,7 @@ impl Handler for Work {
     }
 }
 
-/// Keeps the processor busy for `span`, in virtual and in real time. In real time, `work` takes no time.
+/// Keeps the processor busy for `span`, in virtual time and in real time. `work` alone takes no real time.
 fn compute<C: Cpu>(cpu: &C, span: Span) {
     if span > Span::ZERO {
         let until = cpu.now() + span;
@@ -59,7 +59,7 @@ pub struct RpcServer {
     pub number: u32,
     /// The request region, of [`Config::region_bytes`] bytes, which the workers share.
     pub region: Mem,
-    /// Time that it computes for each request.
+    /// Time for which the worker computes for each request.
     pub handler: Span,
     /// Distribution of the handler's time.
     pub times: Times,
@@ -94,24 +94,25 @@ impl Program for RpcServer {
 pub struct Load {
     /// When requests are due.
     pub arrivals: Arrivals,
-    /// Mean span from one request of a client to its next, in an open loop.
+    /// In an open loop, the mean span between two requests of a client.
     pub between: Span,
-    /// Span from the end of an operation, or window, to the next one, in a closed loop.
+    /// In a closed loop, the span from the end of an operation or window to the next one.
     pub think: Span,
-    /// Whether all outstanding requests end before the next ones begin, in a closed loop.
+    /// In a closed loop, whether the next requests begin only when all outstanding requests have ended.
     pub windows: bool,
     /// Maximum number of outstanding requests.
     pub outstanding: u32,
     /// Bytes of requests, up to [`Config::max_request`].
     pub requests: Sizes,
-    /// Requests after which the client ends; 0 for no limit.
+    /// Number of requests after which the client ends; 0 for no limit.
     pub limit: u64,
     /// Seed of the draws of all threads.
     pub seed: u64,
 }
 
 impl Load {
-    /// The pace of client `number` of `clients`. In an open loop with fixed spans, clients take turns.
+    /// The pace of client `number` of `clients`. In an open loop with fixed spans, requests of the clients
+    /// are due in turn.
     fn pace(&self, number: u32, clients: u32, now: Time) -> Pace {
         match self.arrivals {
             Arrivals::Closed => Pace::closed(self.outstanding, self.windows, self.think, now),
@@ -175,13 +176,14 @@ struct RpcAsker<'a, P: Provider> {
     interval: Interval,
     pace: Pace,
     random: Random,
-    /// The worker whose turn it is.
+    /// The worker that gets the next request, if it has room.
     worker: u32,
     begun: u64,
     ended: u64,
-    /// Requests that were sent again.
+    /// Number of requests that were sent again.
     repeated: u64,
-    /// Repetitions counted so far. Each is counted with the operation that ends next.
+    /// How many of these repetitions are in the measurements. Each is counted with the operation that ends
+    /// next.
     counted: u64,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A range of sizes, with its weight among all messages.
+/// A range of sizes, and the weight of these messages among all messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SizePart {
     least: u32,
@@ -14,7 +14,7 @@ struct SizePart {
 }
 
 /// Distribution of message sizes: written as `64`, `64-512` (uniform) or `64:90,4096:10` (nine of ten
-/// messages have 64 bytes). It keeps the text that it was read from.
+/// messages have 64 bytes). Keeps the text from which it was parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sizes {
@@ -33,7 +33,7 @@ impl Sizes {
         self.parts.iter().map(|part| part.most).max().unwrap_or(0)
     }
 
-    /// Draws a size. A single size takes no draw.
+    /// Draws a size. If there is only one size, uses no random number.
     pub(super) fn draw(&self, random: &mut Random) -> u32 {
         let [part] = &self.parts[..] else {
             let total = self.parts.iter().map(|part| u64::from(part.weight)).sum();

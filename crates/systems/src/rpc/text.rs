@@ -1,5 +1,5 @@
-//! Contents of requests and replies. Each byte follows from the first, and a reply's bytes follow from its
-//! request's.
+//! Contents of requests and replies. The first byte determines all others, and the request determines the
+//! reply.
 
 use crate::herd::Message;
 
@@ -7,13 +7,13 @@ use crate::herd::Message;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text(Vec<u8>);
 
-/// Bytes that begin with `first`. The step is odd, so equal bytes are 256 apart.
+/// A run of bytes that begins with `first`. The step is odd, so a byte repeats only after 256 bytes.
 fn run(first: u8, length: u32) -> Vec<u8> {
     (0..length).map(|at| first.wrapping_add((at as u8).wrapping_mul(37))).collect()
 }
 
 impl Text {
-    /// Request `number` of a client. Up to 256 outstanding requests of a client each begin with another byte.
+    /// Request `number` of a client. Up to 256 consecutive requests of a client begin with different bytes.
     pub(super) fn request(client: u32, number: u64, length: u32) -> Text {
         Text(run((number as u8).wrapping_add((client as u8).wrapping_mul(101)), length))
     }
@@ -39,7 +39,7 @@ impl Message for Text {
         into.extend_from_slice(&self.0);
     }
 
-    /// Returns `None` for torn bytes: one of them does not follow from the first.
+    /// Returns `None` for torn bytes: the first byte does not determine all others.
     fn decode(bytes: &[u8]) -> Option<Text> {
         let text = Text(bytes.to_vec());
         (run(text.first(), text.length()) == bytes).then_some(text)

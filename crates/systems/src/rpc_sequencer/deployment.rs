@@ -26,8 +26,8 @@ impl System for RpcSequencer {
         }
     }
 
-    /// Without batching, a worker replies to a request before it polls for the next one. Only datagrams have
-    /// queues.
+    /// Without batching, a worker replies to a request before it polls for the next one. Only replies by
+    /// datagrams have several queues.
     fn settle(&mut self, given: &Given) {
         if !self.workers.batching && given.get("gather").is_none() {
             self.workers.gather = 1;

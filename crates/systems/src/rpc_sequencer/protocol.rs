@@ -11,7 +11,7 @@ pub const MAX_REQUEST: u32 = 0;
 /// Bytes of an encoded reply, for [`Config::max_reply`].
 pub const MAX_REPLY: u32 = 8;
 
-/// Gives out numbers. A batch of N requests takes N numbers from the shared counter at once.
+/// Assigns numbers. For a batch of N requests, takes N numbers from the shared counter by one fetch-and-add.
 struct Counter {
     counter: Mem,
 }
@@ -36,7 +36,7 @@ pub struct RpcSequencerServer {
     pub number: u32,
     /// The request region, of [`Config::region_bytes`] bytes, which the workers share.
     pub region: Mem,
-    /// The 8-byte counter with the next number, which the workers share.
+    /// The 8-byte counter that all workers share. Its value is the next number.
     pub counter: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -65,7 +65,7 @@ pub struct RpcSequencerClient {
     pub config: Config,
     /// Number of this client.
     pub number: u32,
-    /// How it draws numbers.
+    /// How the client draws numbers.
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,

@@ -10,7 +10,8 @@ use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
 use doorbell_verbs::Span;
 
-/// Maximum number of executors. Each has a QP to and from every other executor.
+/// Maximum number of executors. Each executor has two QPs with every other executor, one as sender and one as
+/// receiver.
 const MOST_EXECUTORS: u32 = 64;
 /// Maximum bytes of the inboxes and inputs of all executors.
 const LARGEST: u64 = 1 << 28;
@@ -22,13 +23,13 @@ named! {
         Own = "own",
         /// The socket after its core's socket.
         Other = "other",
-        /// The first socket of its machine, as if one thread had set up the memory of all.
+        /// The first socket of its machine, as if one thread had set up the memory of all executors.
         First = "first",
     }
 }
 
-/// The shortest time after which an executor may give up. Live executors take less for a post, or to take
-/// entries.
+/// Least value of the time after which an executor gives up. Live executors need less time to post, or to
+/// take entries.
 const LEAST_PATIENCE: Span = Span::from_ms(10);
 
 schema! {
@@ -90,7 +91,7 @@ impl Placement {
     }
 }
 
-/// `number`, or `all` if it is 0.
+/// `number`, or `all` if `number` is 0.
 fn or_all(number: u32, all: u32) -> u32 {
     if number == 0 { all } else { number }
 }
@@ -105,7 +106,7 @@ impl Shuffle {
         }
     }
 
-    /// The plan that all executors share, with this strategy.
+    /// The plan that all executors share, for this strategy.
     pub fn plan(&self, strategy: Strategy) -> Plan {
         let all = self.clients.clients;
         Plan {
@@ -144,13 +145,14 @@ impl Shuffle {
         (0..self.round_entries).map(move |_| draws.number())
     }
 
-    /// How uneven its keys are: the entries of the fullest receiver, divided by a receiver's average.
+    /// The unevenness of the keys: the entries of the fullest receiver, divided by the average of all
+    /// receivers.
     pub fn unevenness(&self) -> f64 {
         let plan = self.plan(Strategy::Sgl);
         share_of_fullest(plan.sending().flat_map(|sender| self.input_keys(sender)), plan.receivers)
     }
 
-    /// Entries of all senders in a round.
+    /// Number of entries that all senders together send in a round.
     pub(super) fn round_operations(&self) -> u64 {
         self.round_entries.saturating_mul(self.plan(Strategy::Sgl).senders.into())
     }

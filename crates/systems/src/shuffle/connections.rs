@@ -1,5 +1,5 @@
-//! QPs from each sender to each receiver of another machine. Both use them: the sender for entries and told
-//! words, the receiver for credit, and to fetch entries.
+//! QPs from each sender to each receiver on another machine. Both ends post to a QP: the sender posts entries
+//! and told words, and the receiver posts credit words and READs of entries.
 
 use super::layout::Plan;
 use crate::SystemError;
@@ -14,24 +14,24 @@ use doorbell_verbs::{
 /// Bytes of a credit word, which is inline.
 const CREDIT: u32 = 8;
 
-/// A connection to another executor. `W` posts to it.
+/// A connection to another executor. `W` is the type that posts to another machine.
 pub(super) enum InboxWay<W> {
-    /// The executor is on this machine, with this inbox.
+    /// The executor is on this machine, and has this inbox.
     Here(Mem),
-    /// The executor is on another machine, with this inbox.
+    /// The executor is on another machine, and has its inbox at this address.
     There(W, RemoteAddr),
 }
 
 /// An executor's device, memory and connections.
 pub(super) struct Connections<P: Provider> {
     pub(super) device: Device<P>,
-    /// Its own inbox.
+    /// The executor's own inbox.
     pub(super) inbox: Mr<P>,
     /// A line for the results of atomics, and for words to post.
     pub(super) scratch: Mr<P>,
-    /// Connections to each receiver, if it sends.
+    /// Connections to all receivers, if the executor sends.
     pub(super) to: Vec<InboxWay<Writer<P>>>,
-    /// Connections to each sender, if it receives.
+    /// Connections to all senders, if the executor receives.
     pub(super) from: Vec<InboxWay<Outbox<P>>>,
 }
 
@@ -87,7 +87,7 @@ impl Connecting<'_> {
         format!("{}/inbox/{executor}", self.service)
     }
 
-    /// Work requests of a post, and SGEs of a work request.
+    /// Number of work requests of a post, and of SGEs of a work request.
     fn of_a_post<P: Provider>(&self, device: &Device<P>) -> (u32, u32) {
         let sges = self.plan.batch.min(device.attr.max_sge).max(1);
         match self.plan.strategy {
@@ -97,7 +97,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// Work requests in the send queue to a receiver.
+    /// Length of the send queue to a receiver, in work requests.
     fn queue<P: Provider>(&self, device: &Device<P>) -> u32 {
         let of_a_post = self.of_a_post(device).0;
         of_a_post.saturating_mul(self.plan.outstanding).clamp(of_a_post, device.attr.max_qp_wr.max(1))
@@ -162,8 +162,8 @@ impl Connecting<'_> {
         self.ways(device, inbox, &all, halves)
     }
 
-    /// Puts the connections together. `halves` has the QPs to executors of `all` that are on other machines,
-    /// in order.
+    /// The connections to the executors `all`. `halves` has the QPs to those of them on other machines, in
+    /// order.
     fn ways<P: Provider>(
         &self,
         device: Device<P>,
@@ -201,12 +201,12 @@ impl Connecting<'_> {
     }
 }
 
-/// Offset in scratch memory of a word to post, behind the results of atomics.
+/// Offset of a word to post, in scratch memory. The result of an atomic is before it.
 const WORD: u64 = 8;
 
 impl<P: Provider> InboxWay<Outbox<P>> {
-    /// Stores a word to the executor's inbox. It may use `scratch`. [`InboxWay::settle`] waits for the word
-    /// if it `is_last`.
+    /// Stores a word in the other executor's inbox, or WRITEs it from `scratch`. If `is_last` is set,
+    /// [`InboxWay::settle`] can wait for this word.
     pub(super) fn store(
         &mut self,
         cpu: &P,
@@ -229,7 +229,7 @@ impl<P: Provider> InboxWay<Outbox<P>> {
         Ok(())
     }
 
-    /// Waits until the last word has arrived, or failed: an executor that is gone gets no word.
+    /// Waits until the last word has arrived, or its WRITE has failed because the executor has exited.
     pub(super) fn settle(&mut self) {
         if let InboxWay::There(outbox, _) = self {
             let _ = outbox.settle();

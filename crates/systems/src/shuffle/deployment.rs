@@ -10,7 +10,7 @@ use crate::{Measured, Record, Round, System, SystemShape};
 use doorbell_schema::Duration;
 use doorbell_verbs::{Cluster, Mem, Span};
 
-/// Places of executors' memory.
+/// Where the memory of executors is allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct Inboxes {
     /// Seats of the executors.
@@ -54,9 +54,9 @@ impl System for Shuffle {
                                  round; the server takes no part";
 
     /// Values of the paper's Figure 15: sixteen executors, one at each socket of eight machines. The paper
-    /// does not state the size of an entry, the entries of a round or of a segment, or how many posts are
-    /// outstanding. Here entries are the smallest of its Figure 18, and four posts are outstanding, as in
-    /// Figures 3 to 5.
+    /// does not state the size of an entry, the number of entries in a round or a segment, or the number of
+    /// outstanding posts. Here entries have the smallest size of its Figure 18, and four posts are
+    /// outstanding, as in Figures 3 to 5.
     fn usual() -> Shuffle {
         Shuffle {
             clients: Clients::new(16, 2, 4, false),
@@ -85,7 +85,7 @@ impl System for Shuffle {
     }
 
     fn shape(&self) -> SystemShape {
-        // Buffers of senders, which some strategies copy entries to.
+        // The buffers of senders, to which some strategies copy entries.
         let post = u64::from(self.batch_entries) * u64::from(self.entry);
         let warmed_bytes = post * u64::from(self.clients.outstanding) * u64::from(self.clients.clients);
         SystemShape {

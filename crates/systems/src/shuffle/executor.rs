@@ -1,4 +1,4 @@
-//! An executor: both halves together. Either half goes on while the other waits.
+//! An executor: its sending half and its receiving half. While one half waits, the other continues.
 
 use super::connections::{Connecting, Connections};
 use super::incoming::{Incoming, TakenEntries};
@@ -10,11 +10,11 @@ use crate::{Interval, Measured, Phase, SystemError, work};
 use doorbell_verbs::{Mem, Mr, Provider, Span, Time};
 use std::ops::Range;
 
-/// Entries that a sender lists before it polls for arrived entries.
+/// Number of entries that a sender lists between two polls for arrived entries.
 const LOOK_AFTER: u64 = 64;
 
-/// How long an executor waits for its peers' farewells: far longer than executors take to end one after the
-/// other.
+/// Longest time for which an executor waits for its peers' farewells. It is far longer than the time between
+/// the ends of live executors.
 const FAREWELL: Span = Span::from_ms(1_000);
 
 /// Measurements, and their interval.
@@ -34,16 +34,16 @@ pub struct Executor<P: Provider> {
     incoming: Incoming<P>,
     meter: Meter,
     round: u64,
-    /// The last round, once it is known.
+    /// The number of the last round, once it is known.
     last: Option<u64>,
-    /// When something new was last seen.
+    /// When the executor last saw something new while it waited.
     moved: Time,
 }
 
 impl<P: Provider> Executor<P> {
-    /// Executor `number`, connected with all its peers. Returns when they are connected, too. `inboxes` has
-    /// the inboxes of all executors, zeroed, of [`Plan::inbox_bytes`]. Inboxes of other machines are not
-    /// used. `service` is the prefix of published keys.
+    /// Opens executor `number`. Returns when it and its peers are connected. `inboxes` has the zeroed inboxes
+    /// of all executors, with [`Plan::inbox_bytes`] bytes each. Inboxes on other machines are not used.
+    /// `service` is the prefix of published keys.
     ///
     /// # Errors
     /// If the device lacks resources.
@@ -79,7 +79,7 @@ impl<P: Provider> Executor<P> {
         &self.device
     }
 
-    /// Measures during this interval, from now on.
+    /// From now on, measures in this interval.
     pub fn measure(&mut self, interval: Interval) {
         self.meter.interval = interval;
     }
@@ -89,7 +89,8 @@ impl<P: Provider> Executor<P> {
         &self.meter.measured
     }
 
-    /// Whether all rounds are over, as executor 0 has said. Waits until that is known of the next round.
+    /// Whether all rounds are over. Executor 0 decides this. Waits until it is known whether there is a next
+    /// round.
     ///
     /// # Errors
     /// If the executor gives up.
@@ -104,13 +105,14 @@ impl<P: Provider> Executor<P> {
         Ok(self.last.is_some_and(|last| last < self.round))
     }
 
-    /// Runs a round. It sends these entries of `source`, which must not change meanwhile, to the receivers
-    /// that `rule` names by their keys, and has `sink` take arrived entries. Executor 0 asks `ends` when it
-    /// has sent all its entries, until the answer is true: whether the next round is the last.
+    /// Runs a round: sends the entries with the numbers `entries` of `source`, and passes arrived entries to
+    /// `sink`. `rule` returns the receiver of a key. `source` must not change during the round. When executor
+    /// 0 has sent all its entries, it calls `ends`, which returns whether the next round is the last. Once
+    /// `ends` has returned true, it is not called again.
     ///
     /// # Errors
-    /// If the executor gives up: a verb or `sink` failed, nothing new was seen for [`Plan::give_up`], or
-    /// another executor has given up. There are no further rounds then.
+    /// If the executor gives up, because a verb or `sink` failed, because it saw nothing new for
+    /// [`Plan::give_up`], or because another executor has given up. No further rounds are possible then.
     pub fn round(
         &mut self,
         source: &Mr<P>,
@@ -124,7 +126,7 @@ impl<P: Provider> Executor<P> {
         self.or_give_up(ended)
     }
 
-    /// If this executor gives up, tells all its peers.
+    /// If `ended` is an error, tells all peers that this executor gives up.
     fn or_give_up<T>(&mut self, ended: Result<T, SystemError>) -> Result<T, SystemError> {
         if ended.is_err() {
             self.outgoing.give_up(&self.scratch);
@@ -135,9 +137,10 @@ impl<P: Provider> Executor<P> {
         ended
     }
 
-    /// Ends the executor: waits until its peers no longer need it, or for a second if peers are gone.
+    /// Ends the executor. Waits until its peers no longer need it, but at most a second. Returns its
+    /// measurements.
     pub fn leave(mut self) -> Measured {
-        // All rounds are whole, so a failure from now on does no harm.
+        // All rounds are complete, so a failure from now on does no harm.
         let _ = self.outgoing.bid_farewell(&self.scratch);
         let _ = self.incoming.bid_farewell(&self.scratch);
         self.outgoing.settle();
@@ -172,7 +175,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
             }
         }
         self.flush()?;
-        // It announces the last round only once.
+        // Executor 0 announces the last round only once.
         let says_so = self.executor.outgoing.receivers() > 0 && self.executor.last.is_none() && ends();
         let end = if says_so { RoundEnd::NextIsLast } else { RoundEnd::MoreMayFollow };
         if says_so {
@@ -190,7 +193,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         self.executor.incoming.next_round(&self.executor.scratch)
     }
 
-    /// Lists an entry, and posts the entries listed for its receiver if they fill a batch.
+    /// Lists an entry for its receiver. If the entries listed for this receiver fill a batch, posts them.
     fn list(
         &mut self,
         input: &Input<'_, P>,
@@ -221,7 +224,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         Ok(())
     }
 
-    /// Posts entries listed for a receiver. The receiver has room for them.
+    /// Posts `entries` of the entries listed for a receiver. The receiver must have room for them.
     fn post(&mut self, receiver: u32, entries: u64) -> Result<(), SystemError> {
         self.wait_for_post()?;
         let began = self.executor.cpu.now();
@@ -246,7 +249,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         self.executor.outgoing.tell(receiver, end, &self.executor.scratch)
     }
 
-    /// Posts all listed entries, first to receivers that have room.
+    /// Posts all listed entries. Waits only if no receiver with listed entries has room.
     fn flush(&mut self) -> Result<(), SystemError> {
         loop {
             let mut left = false;
@@ -286,7 +289,7 @@ impl<P: Provider, S: FnMut(TakenEntries) -> Result<(), SystemError>> Shuffling<'
         Ok(any)
     }
 
-    /// Waits until `until` returns true, and takes arrived entries meanwhile.
+    /// Waits until `until` returns true. Takes arrived entries during the wait.
     fn wait(
         &mut self,
         mut until: impl FnMut(&mut Executor<P>) -> Result<bool, SystemError>,

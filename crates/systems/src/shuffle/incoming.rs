@@ -8,7 +8,7 @@ use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{Mem, Mr, Provider, SendFlags, SendOp, SendWr, Time};
 use std::collections::VecDeque;
 
-/// Arrived entries, side by side in memory. They stay there until the call that gets them returns.
+/// Arrived entries, side by side in memory. The memory is valid until the function that gets them returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenEntries {
     /// Round of the entries, from 0.
@@ -28,17 +28,17 @@ pub struct TakenEntries {
 struct InFlow {
     /// The sender's told words as they were last loaded.
     seen: [u64; 2],
-    /// Entries that the sender has told of.
+    /// Entries that the sender has reported.
     told: u64,
-    /// Entries that are here or being fetched. If receivers pull, this may be more than `arrived`.
+    /// Entries that have arrived or are being fetched. More than `arrived` only if receivers pull.
     asked: u64,
-    /// Entries that are here.
+    /// Entries that have arrived.
     arrived: u64,
-    /// Entries that were taken.
+    /// Entries that `sink` has taken.
     taken: u64,
-    /// Entries that the sender has credit for.
+    /// Taken entries that this receiver has reported to the sender.
     credited: u64,
-    /// Whether the sender has told of the whole round.
+    /// Whether the sender has reported the end of the round.
     has_ended: bool,
 }
 
@@ -52,13 +52,13 @@ impl InFlow {
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     sender: u32,
-    /// Number in the outbox: the READ is done when this many work requests are.
+    /// Number of the READ in the outbox: it has completed when so many work requests have completed.
     number: u64,
     entries: u64,
     began: Time,
 }
 
-/// The receiving half of an executor. It makes no promises by itself: see [`super::Executor`].
+/// The receiving half of an executor. See [`super::Executor`] for the promises of both halves.
 pub(super) struct Incoming<P: Provider> {
     plan: Plan,
     number: u32,
@@ -70,12 +70,12 @@ pub(super) struct Incoming<P: Provider> {
     fetches: VecDeque<Fetch>,
     /// The last round, once it is known.
     pub(super) last: Option<u64>,
-    /// When it last took entries.
+    /// When the receiver last took entries.
     took: Time,
 }
 
 impl<P: Provider> Incoming<P> {
-    /// The half of receiver `number` of the plan, with its connections to the senders.
+    /// The receiving half of receiver `number`. `ways` are its connections to the senders.
     pub(super) fn new(
         plan: Plan,
         number: u32,
@@ -103,7 +103,7 @@ impl<P: Provider> Incoming<P> {
         self.flows.iter().all(InFlow::is_done)
     }
 
-    /// Takes arrived entries by `sink`. Returns whether anything was new.
+    /// Passes arrived entries to `sink`, and fetches reported ones. Returns whether anything was new.
     pub(super) fn take(
         &mut self,
         sink: &mut impl FnMut(TakenEntries) -> Result<(), SystemError>,
@@ -126,7 +126,7 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Loads a sender's told word for the round. Returns whether it was new.
+    /// Loads a sender's told word for the round. Returns whether the word has changed.
     fn look(&mut self, sender: u32) -> bool {
         let flow = &mut self.flows[sender as usize];
         if flow.has_ended {
@@ -143,7 +143,8 @@ impl<P: Provider> Incoming<P> {
         if told.last {
             self.last = Some(self.round + 1);
         }
-        // Entries that a sender pushes, or a sender on this machine copies, are here.
+        // Reported entries have arrived already if senders push, or if the sender is on this machine and has
+        // copied them.
         if self.plan.transfer == Transfer::Push || matches!(self.ways[sender as usize], InboxWay::Here(_)) {
             (flow.asked, flow.arrived) = (flow.told, flow.told);
         }
@@ -166,8 +167,8 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Fetches entries that a sender has told of, as far as READs may be outstanding. Returns whether it
-    /// posted any.
+    /// Posts READs of entries that a sender has reported, up to the limit of outstanding READs. Returns
+    /// whether it posted any.
     fn fetch(&mut self, sender: u32) -> Result<bool, SystemError> {
         let (plan, flow) = (self.plan, &mut self.flows[sender as usize]);
         let mut any = false;
@@ -187,7 +188,7 @@ impl<P: Provider> Incoming<P> {
         Ok(any)
     }
 
-    /// Has `sink` take the arrived entries of a sender. Returns their number.
+    /// Passes the arrived entries of a sender to `sink`. Returns their number.
     fn hand_over(
         &mut self,
         sender: u32,
@@ -225,7 +226,7 @@ impl<P: Provider> Incoming<P> {
         CreditWord { taken, rounds: self.round, last: self.last, farewell }
     }
 
-    /// Goes on to the next round, and tells all senders.
+    /// Begins the next round, and tells all senders that the round before is finished.
     pub(super) fn next_round(&mut self, scratch: &Mr<P>) -> Result<(), SystemError> {
         self.round += 1;
         self.flows.iter_mut().for_each(|flow| flow.has_ended = false);
@@ -237,21 +238,22 @@ impl<P: Provider> Incoming<P> {
         (0..self.ways.len() as u32).try_for_each(|sender| self.tell(sender, true, scratch))
     }
 
-    /// Tells all senders that this executor gives up. Senders that cannot be reached find out by themselves.
+    /// Tells all senders that this executor gives up. Ignores senders that cannot be reached.
     pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
         for way in &mut self.ways {
             let _ = way.store(&self.cpu, (self.plan.given_up(), 1), scratch, true);
         }
     }
 
-    /// Waits until the last words to all senders have arrived, or failed.
+    /// Waits until the last words to all senders have arrived, or their WRITEs have failed.
     pub(super) fn settle(&mut self) {
         self.ways.iter_mut().for_each(InboxWay::settle);
     }
 
     /// Whether all senders have bid farewell.
     pub(super) fn is_left(&self) -> bool {
-        // Senders may have done so while this executor still polled for entries.
+        // Reads the whole word, because senders may have bid farewell while this executor still polled for
+        // entries.
         let word = |sender| self.cpu.load_u64(self.inbox.mem(), self.plan.told(sender, self.round));
         (0..self.ways.len() as u32).all(|sender| ToldWord::since(0, word(sender)).farewell)
     }

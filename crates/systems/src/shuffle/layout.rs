@@ -5,7 +5,7 @@ use crate::strategy::Strategy;
 use doorbell_verbs::Span;
 use std::ops::Range;
 
-/// Bytes of a cache line. Data that is polled, or written by another executor, has lines of its own.
+/// Bytes of a cache line. Data that executors poll, or that other executors write, has lines of its own.
 const LINE: u64 = 64;
 
 named! {
@@ -19,9 +19,10 @@ named! {
 
     /// A sender's reaction to a full segment.
     Full {
-        /// It waits until the receiver has taken entries.
+        /// The sender waits until the receiver has taken entries.
         Block = "block",
-        /// It keeps entries that have no room, and goes on with entries for other receivers.
+        /// The sender keeps entries for which there is no room, and continues with entries for other
+        /// receivers.
         Spill = "spill",
     }
 }
@@ -31,15 +32,15 @@ named! {
 pub struct Plan {
     /// Number of executors.
     pub executors: u32,
-    /// Number of senders, the first executors.
+    /// Number of senders. These are the first executors.
     pub senders: u32,
-    /// Number of receivers, the last executors. Each executor sends, receives, or does both.
+    /// Number of receivers. These are the last executors. Each executor is a sender, a receiver, or both.
     pub receivers: u32,
     /// The side that moves entries.
     pub transfer: Transfer,
-    /// How the entries of a post come together.
+    /// How the entries of a post get into WRITEs.
     pub strategy: Strategy,
-    /// Entries of a post, or of a READ if receivers pull.
+    /// Largest number of entries of a post, or of a READ if receivers pull.
     pub batch: u32,
     /// Bytes of an entry: a multiple of 8. The first 8 are the key.
     pub entry: u32,
@@ -51,7 +52,7 @@ pub struct Plan {
     pub inline: u32,
     /// Maximum number of an executor's outstanding posts, or of its READs if receivers pull.
     pub outstanding: u32,
-    /// How long an executor waits without seeing anything new before it gives up.
+    /// An executor gives up after it has waited for this time without seeing anything new.
     pub give_up: Span,
 }
 
@@ -76,12 +77,11 @@ impl Plan {
         self.ring(self.receivers)
     }
 
-    /// Bytes of a segment.
     pub(super) fn segment_bytes(&self) -> u64 {
         (u64::from(self.segment) * u64::from(self.entry)).next_multiple_of(LINE)
     }
 
-    /// Entries after which a sender tells a receiver, and a receiver gives credit.
+    /// Number of entries after which a sender tells a receiver of them, and a receiver gives credit for them.
     pub(super) fn quarter(&self) -> u64 {
         u64::from(self.segment / 4).max(1)
     }
@@ -96,7 +96,7 @@ impl Plan {
         LINE * (1 + 2 * u64::from(sender) + round % 2)
     }
 
-    /// Offset of the credit word of a receiver, counted among receivers.
+    /// Offset of the credit word of a receiver. `receiver` is its number among the receivers.
     pub(super) fn credit(&self, receiver: u32) -> u64 {
         LINE * (1 + 2 * u64::from(self.senders) + u64::from(receiver))
     }
@@ -106,14 +106,15 @@ impl Plan {
         self.credit(self.receivers) + self.segment_bytes() * u64::from(sender)
     }
 
-    /// Offset of the ring from which a receiver, counted among receivers, fetches entries.
+    /// Offset of the ring from which a receiver fetches entries. `receiver` is its number among the
+    /// receivers.
     pub(super) fn ring(&self, receiver: u32) -> u64 {
         let rings = if self.transfer == Transfer::Pull { receiver } else { 0 };
         self.segment(self.senders) + self.segment_bytes() * u64::from(rings)
     }
 
-    /// `count` entries of a ring from entry `number` on: one piece, or two if they wrap at the ring's end.
-    /// Each piece is its offset in the ring and its length, both in entries.
+    /// Splits `count` entries of a ring, from entry `number` on, into pieces: two if they wrap at the ring's
+    /// end, else one. A piece is an offset in the ring and a length, both in entries.
     pub(super) fn pieces(&self, number: u64, count: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let segment = u64::from(self.segment);
         let at = number % segment;

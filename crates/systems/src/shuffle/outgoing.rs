@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 struct OutFlow {
     /// Entries listed for the receiver.
     list: Vec<VectorPiece>,
-    /// When the first of them was listed.
+    /// When the first entry of the list was listed.
     since: Time,
-    /// Entries that were written, since the beginning.
+    /// Number of entries that were written since the start.
     sent: u64,
-    /// Written entries that the receiver was told of.
+    /// Number of written entries of which the receiver was told.
     told: u64,
 }
 
@@ -25,13 +25,13 @@ struct OutFlow {
 #[derive(Clone, Copy, Debug)]
 struct Post {
     receiver: u32,
-    /// Number in the writer: the post is done when this many calls are.
+    /// Number of the call in the writer: the post has completed when so many calls have completed.
     call: u64,
     entries: u64,
     began: Time,
 }
 
-/// An executor's input, entry by entry.
+/// An executor's input.
 pub(super) struct Input<'a, P: Provider> {
     pub(super) mr: &'a Mr<P>,
     pub(super) entry: u32,
@@ -44,7 +44,7 @@ impl<P: Provider> Input<'_, P> {
     }
 }
 
-/// The sending half of an executor. It makes no promises by itself: see [`super::Executor`].
+/// The sending half of an executor. See [`super::Executor`] for the promises of both halves.
 pub(super) struct Outgoing<P: Provider> {
     plan: Plan,
     number: u32,
@@ -57,7 +57,7 @@ pub(super) struct Outgoing<P: Provider> {
 }
 
 impl<P: Provider> Outgoing<P> {
-    /// The half of sender `number`, with its connections to the receivers.
+    /// The sending half of sender `number`. `ways` are its connections to the receivers.
     pub(super) fn new(
         plan: Plan,
         number: u32,
@@ -69,12 +69,11 @@ impl<P: Provider> Outgoing<P> {
         Outgoing { plan, number, cpu, inbox, ways, flows, round: 0, posts: VecDeque::new() }
     }
 
-    /// Number of receivers.
     pub(super) fn receivers(&self) -> u32 {
         self.ways.len() as u32
     }
 
-    /// Lists an entry for a receiver. Returns how many are listed.
+    /// Lists an entry for a receiver. Returns how many entries are listed for the receiver.
     pub(super) fn list(&mut self, receiver: u32, piece: VectorPiece, now: Time) -> u64 {
         let flow = &mut self.flows[receiver as usize];
         if flow.list.is_empty() {
@@ -99,12 +98,12 @@ impl<P: Provider> Outgoing<P> {
         u64::from(self.plan.segment).saturating_sub(untaken)
     }
 
-    /// Whether the round may begin: each receiver has finished the last round but one.
+    /// Whether round q = `self.round` may begin: each receiver has finished round q - 2.
     pub(super) fn may_begin(&self) -> bool {
         (0..self.receivers()).all(|receiver| self.credit(receiver).rounds + 1 >= self.round)
     }
 
-    /// The last round, once a receiver knows it and has finished the rounds before it.
+    /// The number of the last round, once a receiver knows it and has finished all earlier rounds.
     pub(super) fn last(&self) -> Option<u64> {
         (0..self.receivers()).find_map(|receiver| self.credit(receiver).last)
     }
@@ -142,7 +141,7 @@ impl<P: Provider> Outgoing<P> {
         Ok(())
     }
 
-    /// Moves the first `count` entries that are listed for a receiver. The receiver has room for them.
+    /// Posts the first `count` entries that are listed for a receiver. The receiver must have room for them.
     pub(super) fn send(
         &mut self,
         receiver: u32,
@@ -178,7 +177,7 @@ impl<P: Provider> Outgoing<P> {
         Ok(())
     }
 
-    /// Entries that a receiver was not told of.
+    /// Number of written entries of which a receiver was not told.
     pub(super) fn untold(&self, receiver: u32) -> u64 {
         let OutFlow { sent, told, .. } = self.flows[receiver as usize];
         sent - told
@@ -202,7 +201,7 @@ impl<P: Provider> Outgoing<P> {
         self.add(receiver, self.plan.told(self.number, self.round), told.word(), scratch)
     }
 
-    /// Adds to a word of a receiver's inbox, after all earlier writes.
+    /// Adds to a word of a receiver's inbox. The addition takes effect after all earlier writes.
     fn add(&mut self, receiver: u32, offset: u64, word: u64, scratch: &Mr<P>) -> Result<(), SystemError> {
         match &mut self.ways[receiver as usize] {
             InboxWay::Here(inbox) => {
@@ -216,7 +215,7 @@ impl<P: Provider> Outgoing<P> {
         Ok(())
     }
 
-    /// Goes on to the next round.
+    /// Begins the next round.
     pub(super) fn next_round(&mut self) {
         self.round += 1;
     }
@@ -233,15 +232,14 @@ impl<P: Provider> Outgoing<P> {
         (0..self.receivers()).all(|receiver| self.credit(receiver).farewell)
     }
 
-    /// Tells all receivers that this executor gives up. Receivers that cannot be reached find out by
-    /// themselves.
+    /// Tells all receivers that this executor gives up. Ignores receivers that cannot be reached.
     pub(super) fn give_up(&mut self, scratch: &Mr<P>) {
         for receiver in 0..self.receivers() {
             let _ = self.add(receiver, self.plan.given_up(), 1, scratch);
         }
     }
 
-    /// Waits until all posts have arrived, or failed.
+    /// Waits until all posts have completed or failed.
     pub(super) fn settle(&mut self) {
         for way in &mut self.ways {
             if let InboxWay::There(writer, _) = way {

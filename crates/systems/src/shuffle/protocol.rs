@@ -1,4 +1,4 @@
-//! An executor that shuffles one input in every round, without end.
+//! An executor that shuffles one input in every round, until its interval ends.
 
 use super::config::Shuffle;
 use super::executor::Executor;
@@ -35,7 +35,7 @@ impl Program for ShuffleClient {
         let interval = interval.begin(&p);
         executor.measure(interval.clone());
         let entry = u64::from(plan.entry);
-        // The receiver scans arrived entries, which is the first work of a next stage.
+        // The receiver scans arrived entries, as the next stage of a program would do first.
         let sink = |taken: TakenEntries| {
             let scan = Scan { touch: Touch::Load, step: LINE, instructions: 4 };
             p.scan(taken.mem, taken.offset, taken.entries * entry, scan);

@@ -1,12 +1,13 @@
-//! The usual rule that gives an entry its receiver.
+//! The usual rule that maps a key to a receiver.
 
-/// The receiver of a key, below `receivers`. A hash decides, so that neighbouring keys are spread.
+/// The receiver of a key, below `receivers`. The hash of the key determines it, so that neighbouring keys are
+/// spread.
 pub fn receiver(key: u64, receivers: u32) -> u32 {
     ((u128::from(hash(key)) * u128::from(receivers)) >> 64) as u32
 }
 
-/// A hash of a word (the finisher of SplitMix64). Each bit of the key changes each bit of the hash about half
-/// of the time.
+/// A hash of a word (the finalizer of SplitMix64). A change of any bit of the key changes each bit of the
+/// hash with a probability of about one half.
 pub(crate) fn hash(key: u64) -> u64 {
     let mut word = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,7 +15,7 @@ pub(crate) fn hash(key: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// How uneven keys are: the entries of the fullest receiver, divided by a receiver's average.
+/// The unevenness of keys: the entries of the fullest receiver, divided by the average of all receivers.
 pub fn share_of_fullest(keys: impl Iterator<Item = u64>, receivers: u32) -> f64 {
     let mut counts = vec![0u64; receivers as usize];
     keys.for_each(|key| counts[receiver(key, receivers) as usize] += 1);

@@ -1,18 +1,18 @@
 //! Words by which senders and receivers report their progress to each other.
 
-/// The lower bits of a word, which count rounds.
+/// The bits of a word that count rounds.
 const ROUNDS: u64 = (1 << 29) - 1;
-/// The round before the next one was the last.
+/// In a credit word with [`LAST`]: the last round is finished.
 const OVER: u64 = 1 << 29;
 /// The sender or receiver that owns this word is done with all rounds.
 const FAREWELL: u64 = 1 << 30;
-/// The next round is the last; with [`OVER`], the round before it.
+/// The next round is the last. In a credit word with [`OVER`], the round before the next one was the last.
 const LAST: u64 = 1 << 31;
 
 /// A sender's addition to a told word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToldWord {
-    /// Entries that were written since its last addition, below 2^32.
+    /// Number of entries that were written since the sender's last addition, below 2^32.
     pub(super) entries: u64,
     /// Whether these entries are the round's last.
     pub(super) ends: bool,
@@ -23,14 +23,14 @@ pub(super) struct ToldWord {
 }
 
 impl ToldWord {
-    /// The number to add. A word gets many additions, but only one with the last round and one with the
-    /// farewell, so that nothing carries.
+    /// The number to add. A word gets many additions, but `last` only once and `farewell` only once, so these
+    /// bits never carry.
     pub(super) fn word(self) -> u64 {
         let flag = |is: bool, flag: u64| if is { flag } else { 0 };
         self.entries << 32 | u64::from(self.ends) | flag(self.last, LAST) | flag(self.farewell, FAREWELL)
     }
 
-    /// The additions to a word since it was `before`.
+    /// The sum of the additions since the word was `before`.
     pub(super) fn since(before: u64, word: u64) -> ToldWord {
         let added = word.wrapping_sub(before);
         ToldWord {
@@ -45,11 +45,11 @@ impl ToldWord {
 /// A receiver's report to a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CreditWord {
-    /// Entries of this sender that the receiver has taken, modulo 2^32.
+    /// Number of entries of this sender that the receiver has taken, modulo 2^32.
     pub(super) taken: u32,
-    /// Rounds of all senders that the receiver has finished.
+    /// Number of rounds that the receiver has finished, with all senders.
     pub(super) rounds: u64,
-    /// The last round, if the receiver has finished the rounds before it.
+    /// The number of the last round, if the receiver knows it and has finished all earlier rounds.
     pub(super) last: Option<u64>,
     /// Whether the receiver will take nothing more.
     pub(super) farewell: bool,
@@ -77,7 +77,7 @@ impl CreditWord {
         CreditWord { taken: entries as u32, rounds, last, farewell }
     }
 
-    /// Entries that the receiver has not taken, out of `sent`.
+    /// Number of entries that the receiver has not taken, out of `sent` entries.
     pub(super) fn untaken(self, sent: u64) -> u64 {
         (sent as u32).wrapping_sub(self.taken).into()
     }

@@ -6,13 +6,13 @@ const FAR: u64 = 1 << 30;
 
 /// A client's guess of the counter's upper half.
 ///
-/// A header-only reply belongs to a request that carried the right guess, but it does not say which request.
-/// Requests with two guesses are outstanding at once only around a multiple of 2^32. The right guess is then
-/// the one whose number is closest to the last number.
+/// A header-only reply says that its request carried the right guess, but not which request this is.
+/// Outstanding requests carry two different guesses only while the counter is near a multiple of 2^32. The
+/// right guess is then the one whose number is closest to the highest number so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
     upper: u32,
-    /// Another guess, which outstanding requests may carry.
+    /// An earlier guess that outstanding requests may carry.
     other: Option<u32>,
     last: Option<u64>,
 }
@@ -27,7 +27,7 @@ impl Guess {
         self.upper
     }
 
-    /// The number that a header-only reply stands for.
+    /// The number of a header-only reply with this lower half.
     pub(super) fn confirmed(&mut self, low: u32) -> u64 {
         let with = |upper: u32| u64::from(upper) << 32 | u64::from(low);
         let mut value = with(self.upper);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The server's reply to a request that carried this guess.
+    /// Gives the client the server's reply to a request that carried the guess `carried`.
     fn reply(guess: &mut Guess, carried: u32, value: u64) -> u64 {
         if carried == (value >> 32) as u32 {
             return guess.confirmed(value as u32);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     proptest! {
-        /// Up to 8 requests are outstanding. Their replies come in any order, around a multiple of 2^32.
+        /// With up to 8 outstanding requests whose replies come in any order, near a multiple of 2^32.
         #[test]
         fn numbers_are_right_in_any_order(
             first_guess in 4..7u32,

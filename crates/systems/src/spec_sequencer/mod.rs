@@ -1,4 +1,5 @@
-//! Spec-S0, a sequencer by header-only SENDs (ATC'16, 4.2.1). Numbers are unique; a lost message skips some.
+//! Spec-S0, a sequencer by header-only SENDs (ATC'16, 4.2.1). Numbers are unique. A lost message leaves some
+//! numbers unused.
 
 mod config;
 mod deployment;

@@ -2,14 +2,14 @@
 //!
 //! A request is a header-only SEND. Its immediate is the client's guess of the number's upper half. If the
 //! guess is right, the reply is a header-only SEND with the lower half in its immediate. Otherwise the reply
-//! is a regular SEND of the number, from which the client takes its next guess. A guess is wrong at most once
-//! in 2^32 numbers for each client.
+//! is a regular SEND of the whole number, and the client takes its next guess from this number. A guess is
+//! wrong at most once in 2^32 numbers for each client.
 //!
 //! # Guarantees
-//! Messages carry no name. A client with one outstanding request draws in order: its number is larger than
-//! all numbers drawn before it asked. With several outstanding requests, a reply counts for the oldest
-//! request, and its number may have been taken before that request was sent. A client that waits too long
-//! ([`Config::retry`]) asks again on a new QP, which late replies to the old QP do not reach. Numbers of lost
+//! Messages do not identify their request. A client with one outstanding request draws in order: its number
+//! is larger than all numbers drawn before it asked. With several outstanding requests, a reply counts for
+//! the oldest request, so its number may have been drawn before that request was sent. A client that waits
+//! too long ([`Config::retry`]) asks again on a new QP. Late replies go to the old QP. Numbers of lost
 //! replies are skipped. No number is given twice.
 
 use super::guess::Guess;
@@ -30,15 +30,15 @@ const NUMBER: u32 = 8;
 /// Parameters that a server and its clients share.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Worker threads of the server. Worker w uses port w modulo ports.
+    /// Worker threads of the server. Worker w uses port w modulo the number of ports.
     pub workers: u32,
-    /// Number of clients. Client c asks worker c modulo workers.
+    /// Number of clients. Client c asks worker c modulo the number of workers.
     pub clients: u32,
     /// Maximum number of a client's outstanding requests.
     pub outstanding: u32,
-    /// Requests that a worker takes in a pass, 1 to 1024.
+    /// Largest number of requests that a worker takes in a pass, 1 to 1024.
     pub gather: u32,
-    /// Post the replies of a pass with one doorbell, rather than one by one.
+    /// Post the replies of a pass with one doorbell. Otherwise each reply has its own doorbell.
     pub doorbell: bool,
     /// UD QPs that a worker's passes use in turn, at least 1.
     pub queues: u32,
@@ -58,8 +58,8 @@ impl Config {
         Ok(())
     }
 
-    /// RECVs that a worker keeps posted: one for each request that its clients can have outstanding, and one
-    /// more for each that they may repeat.
+    /// Number of RECVs that a worker keeps posted, at most `most`: one for each request that its clients can
+    /// have outstanding, one for each repetition, and some for batches.
     fn recvs(&self, most: u32) -> u32 {
         let requests = self.clients.div_ceil(self.workers).saturating_mul(self.outstanding);
         (requests.saturating_mul(2) + self.gather + recv_ring::BATCH).min(most)
@@ -77,7 +77,7 @@ pub struct SpecServer {
     pub config: Config,
     /// Number of this worker.
     pub number: u32,
-    /// The 8-byte counter with the next number, which the workers share.
+    /// The 8-byte counter that all workers share. Its value is the next number.
     pub counter: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -94,7 +94,8 @@ struct Worker<'a, P: Provider> {
     outboxes: Vec<Outbox<P>>,
     queue: usize,
     ahs: HashMap<(u16, Gid), Ah<P>>,
-    /// Numbers of regular replies, copied into their WQEs.
+    /// Memory for the numbers of regular replies. Their payload is inline, so the memory needs no
+    /// registration.
     numbers: Mem,
     wc: Vec<Wc>,
 }
@@ -215,13 +216,13 @@ pub struct SpecClient {
     pub number: u32,
     /// The client's first guess of the upper half.
     pub guess: u32,
-    /// How it draws numbers. Its `outstanding` is [`Config::outstanding`].
+    /// How the client draws numbers. [`Config::outstanding`] replaces the field `outstanding`.
     pub drawing: Drawing,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
 
-/// A client's QP and its queues. They are replaced if the client waits too long.
+/// A client's QP with its CQs and RECVs. The client makes a new line if it waits too long.
 struct CounterLine<P: Provider> {
     outbox: Outbox<P>,
     replies: Cq<P>,
@@ -236,7 +237,7 @@ struct Guesser<'a, P: Provider> {
     server: UdDest,
     _ah: Ah<P>,
     guess: Guess,
-    /// When each outstanding request began. Any reply answers any of them.
+    /// When each outstanding request began. A reply counts for the oldest one.
     began: VecDeque<Time>,
     due: Time,
     wc: Vec<Wc>,
@@ -313,7 +314,7 @@ impl<'a, P: Provider> Guesser<'a, P> {
         Ok(found > 0)
     }
 
-    /// Repeats all outstanding requests on a new QP, if they are due.
+    /// If a repetition is due, repeats all outstanding requests on a new QP. Returns their number.
     fn renew(&mut self) -> Result<u32, SystemError> {
         if self.device.cpu.now() < self.due {
             return Ok(0);

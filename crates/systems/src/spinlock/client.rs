@@ -1,4 +1,4 @@
-//! A client that takes locks without end.
+//! A client that acquires and releases locks until its interval ends.
 
 use super::backoff::{Backoff, Waits};
 use super::lock::{Design, Lock};
@@ -10,24 +10,26 @@ use doorbell_verbs::{Program, Provider, Span};
 /// A client's work with locks.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Number of locks. Each operation takes a random one.
+    /// Number of locks. Each operation acquires a random one.
     pub locks: u32,
-    /// Time that the client computes while it has a lock.
+    /// Time for which the client computes while it holds a lock.
     pub hold: Span,
-    /// Bytes that the holder reads, and writes with each word incremented; a multiple of 8.
+    /// Bytes of data that a lock guards, a multiple of 8. The holder reads the data, and writes it with each
+    /// word incremented.
     pub data: u32,
     /// Waits after failed attempts.
     pub waits: Waits,
-    /// Sections after which the client ends; 0 for no limit.
+    /// Number of sections after which the client ends; 0 for no limit.
     pub limit: u64,
     /// Seed of the draws of all clients.
     pub seed: u64,
 }
 
-/// Clients begin within this time. Threads that begin at one moment and do equal work would stay in step.
+/// Clients begin at random times within this span. Threads that begin at one moment and do equal work would
+/// stay in step.
 const APART: Span = Span::from_us(10);
 
-/// A value that is no count: words were not alike.
+/// In place of a count: the words of the data were not equal.
 const HALF_WRITTEN: u64 = u64::MAX;
 
 /// Results of a client.
@@ -35,11 +37,11 @@ const HALF_WRITTEN: u64 = u64::MAX;
 pub struct Held {
     /// The client's measurements.
     pub measured: Measured,
-    /// All sections that it completed, measured or not.
+    /// Number of all sections that the client completed, measured or not.
     pub sections: u64,
-    /// All attempts that failed, measured or not, even of a section that never completed.
+    /// Number of all failed attempts, measured or not, including those of a section that never completed.
     pub failed: u64,
-    /// The highest count that it wrote, for each lock.
+    /// For each lock, the last count that the client wrote.
     pub counts: Vec<u64>,
 }
 
@@ -56,7 +58,7 @@ pub struct SpinlockClient<D> {
     pub design: D,
     /// Number of this client.
     pub number: u32,
-    /// The work that it repeats.
+    /// The work that the client repeats.
     pub section: Section,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
@@ -102,7 +104,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         limit > 0 && self.held.sections == limit || self.is_over()
     }
 
-    /// Acquires a lock and releases it, unless the time is over before.
+    /// Acquires a lock and releases it, unless the interval ends first.
     fn operation(&mut self) -> Result<(), SystemError> {
         let lock = self.random.below(self.section.locks.into()) as u32;
         let began = self.p.now();
@@ -122,7 +124,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         Ok(())
     }
 
-    /// Tries to acquire a lock, and holds it to the end if it gets it. Returns whether it did.
+    /// Tries once to acquire a lock, and then works and releases it. Returns whether all this succeeded.
     fn once(&mut self, lock: u32) -> Result<bool, SystemError> {
         if !self.lock.attempt(lock, &self.interval)? {
             return Ok(false);
@@ -134,7 +136,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         if !self.lock.release(lock, &self.data, &self.interval)? {
             return Ok(false);
         }
-        // A client that has lost the lock may have read anything. A client that kept the lock may not.
+        // The data may look half written only to a client that has lost the lock.
         if count == HALF_WRITTEN {
             return Err(SystemError::Protocol(format!("the data of lock {lock} was half written")));
         }
@@ -142,7 +144,7 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         Ok(true)
     }
 
-    /// Reads and increments a lock's data. Returns the new count; `None` if the time is over.
+    /// Reads and increments a lock's data. Returns the new count; `None` if the interval ended.
     fn read(&mut self, lock: u32) -> Result<Option<u64>, SystemError> {
         if self.data.is_empty() {
             return Ok(Some(0));

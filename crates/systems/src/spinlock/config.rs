@@ -92,7 +92,7 @@ schema! {
 }
 
 impl Locks {
-    /// One lock that guards nothing. Clients try again at once.
+    /// One lock that guards no data. Clients try again at once.
     pub(super) const USUAL: Locks = Locks {
         locks: 1,
         hold: Duration::new(Span::ZERO),
@@ -123,7 +123,7 @@ impl Locks {
 }
 
 impl RemoteSpinlock {
-    /// Default of `drift`, for locks with a lease.
+    /// Default of `drift` for locks with a lease.
     pub(super) const USUAL_DRIFT: Duration = Duration::new(Span::from_us(10));
 
     /// Whether locks have a lease.

@@ -49,7 +49,7 @@ fn add_clients<C: Cluster, D: Dress>(
     }
 }
 
-/// Machines and cores of clients that may be on several.
+/// Machine and core of each client, if clients run on several machines.
 fn spread(clients: &Clients) -> impl Iterator<Item = (u32, u32)> {
     (0..clients.clients).map(|number| clients.place(number))
 }
@@ -95,7 +95,7 @@ impl System for RemoteSpinlock {
         "Spinlock by RDMA compare-and-swap on the server's memory, with or without a lease";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "remote"));
 
-    /// The paper does not say how a lock is released. The default is the way that costs a NIC less.
+    /// The paper does not say how a lock is released. The default costs the NIC less.
     fn usual() -> RemoteSpinlock {
         RemoteSpinlock {
             clients: OneByOne::new(8, 16),

@@ -3,7 +3,7 @@
 /// Bytes from one lock to the next: a cache line.
 const APART: u64 = 64;
 
-/// Locks, each in a cache line of its own, and behind them each lock's slots for its data.
+/// Locks, each in a cache line of its own, followed by the slots for each lock's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Number of locks.

@@ -1,4 +1,4 @@
-//! The lock in the server's memory with a lease and fencing: see the module.
+//! Locks in the server's memory with a lease and fencing: see the module [`super`].
 
 use super::layout::Layout;
 use super::lock::{Design, Lock};
@@ -9,16 +9,18 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Provider, Span, Time};
 
-/// Locks in the server's memory whose holders lose them when a lease ends.
+/// Locks in the server's memory. A holder loses its lock when the lease ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Leased {
     layout: Layout,
-    /// Time for which a lock is acquired.
+    /// Time for which a client acquires a lock.
     pub lease: Span,
-    /// How long after its end, by the holder's clock, a lease may be in use by any other clock. It bounds how
-    /// far two clocks are apart and how long a holder may stop, together. A waiter takes over after that.
+    /// Another client takes the lock only this long after the lease has ended. This must exceed the largest
+    /// difference of two clocks plus the longest time for which a holder is paused. Otherwise a holder may
+    /// still use the lock when another client takes it.
     pub drift: Span,
-    /// Whether data is published by the release, rather than WRITTEN in place.
+    /// If set, a holder WRITEs data to a free slot. The release makes this slot the valid one. If not set,
+    /// there is one slot, to which all holders WRITE.
     pub fencing: bool,
 }
 
@@ -54,8 +56,10 @@ impl Leased {
         Leased { layout, lease, drift, fencing: true }
     }
 
-    /// The word that an attempt compares with. A free word, or one whose lease has ended, is expected
-    /// unchanged. Any other word is expected as its holder will leave it.
+    /// The word with which an attempt compares. `known` is the word that this client last saw or wrote.
+    /// If `known` is free, or its lease has ended, the attempt compares with `known`. Otherwise the
+    /// attempt can succeed only if the holder has released the lock before the attempt arrives. So the
+    /// attempt compares with the word that this release will have written.
     pub(crate) fn expected(&self, known: Word, now: Time) -> Word {
         let takes = known.holder == 0 || known.has_ended(now, self.drift);
         if takes { known } else { self.given_back(known) }
@@ -85,16 +89,17 @@ pub struct Words<P: Provider> {
     locks: Leased,
     /// Number of this client, from 1.
     client: u32,
-    /// Each lock's word, as this client last saw or left it.
+    /// For each lock, its word as this client last saw or wrote it.
     known: Vec<Word>,
 }
 
 impl<P: Provider> Words<P> {
-    /// Makes one compare-and-swap. A failure reports the current word.
+    /// Makes one compare-and-swap, and updates the known word by its result. Returns `false` if the
+    /// compare-and-swap fails, or has no result because the run ends.
     fn swap(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let expected = self.locks.expected(self.known[lock as usize], self.cpu.now());
-        // The time is read before the lock is acquired, so by this clock the lease ends no later than by any
-        // other.
+        // The clock is read before the compare-and-swap is posted, so the lease counts from a time before the
+        // acquisition.
         let taken = expected.taken(self.client, self.cpu.now() + self.locks.lease);
         let take = Last::CompareSwap { compare: expected.bits(), swap: taken.bits() };
         let word = self.locks.layout.word(lock);
@@ -106,9 +111,8 @@ impl<P: Provider> Words<P> {
 }
 
 impl<P: Provider> Lock for Words<P> {
-    /// If other clients have had the lock since its word was last seen, the first compare-and-swap can only
-    /// report that. A second one then has the chance that a single one has on a lock whose free word is
-    /// always 0.
+    /// A failed compare-and-swap returns the current word. If that differs from the known word, the known
+    /// word was out of date. Then a second compare-and-swap follows, because the lock may be free.
     fn attempt(&mut self, lock: u32, interval: &Interval) -> Result<bool, SystemError> {
         let before = self.known[lock as usize];
         if self.swap(lock, interval)? {
@@ -122,7 +126,7 @@ impl<P: Provider> Lock for Words<P> {
         self.reach.read(self.locks.layout.data(lock, slot), into, interval)
     }
 
-    /// Fails if another client has taken the lock over.
+    /// Returns `false` if another client has taken the lock over, or the run ends.
     fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         let Leased { layout, .. } = self.locks;
         let mine = self.known[lock as usize];

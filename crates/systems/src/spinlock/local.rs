@@ -8,7 +8,7 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Mem, Provider};
 
-/// The machine of the threads, which is the first clients' machine.
+/// The machine of all threads: the first machine that has clients.
 pub(super) const MACHINE: u32 = 1;
 
 /// Locks in a machine's memory, near its first core.

@@ -1,4 +1,5 @@
-//! A client's access to the server's memory by one-sided verbs, one list of work requests at a time.
+//! A client's access to the server's memory by one-sided verbs. One list of work requests is outstanding at a
+//! time.
 
 use crate::device::{self, Device, check};
 use crate::{Interval, SystemError, memory_server};
@@ -7,11 +8,11 @@ use doorbell_verbs::{AccessFlags, Cq, Mr, Provider, Qp, RemoteAddr, SendFlags, S
 /// Maximum number of work requests in a list.
 const LIST: u32 = 2;
 
-/// Offset in the buffers of an atomic's result.
+/// Offset, in the buffers, of an atomic's result.
 const ANSWER: u64 = 0;
-/// Offset in the buffers of a word that is always 0.
+/// Offset, in the buffers, of a word that is always 0.
 const ZERO: u64 = 8;
-/// Offset in the buffers of bytes that were READ. Bytes to WRITE are behind them.
+/// Offset, in the buffers, of bytes that were READ. Bytes to WRITE follow them.
 const READ: u64 = 64;
 
 /// The last work request of a list, after its WRITE.
@@ -23,7 +24,7 @@ pub(super) enum Last {
     CompareSwap { compare: u64, swap: u64 },
 }
 
-/// A QP to the memory server, and the buffers for its results.
+/// A QP to the memory server, and buffers for payload and results.
 pub(super) struct Reach<P: Provider> {
     device: Device<P>,
     qp: Qp<P>,
@@ -48,8 +49,8 @@ impl<P: Provider> Reach<P> {
         Ok(Reach { device, qp, cq, memory, buffers, longest, inline })
     }
 
-    /// Posts a list, whose last completion stands for all. Returns whether it completed before the time was
-    /// over.
+    /// Posts a list. Only its last work request is signalled. Returns whether the list completed before the
+    /// end of the interval.
     fn post(&self, list: &mut [SendWr<'_>], interval: &Interval) -> Result<bool, SystemError> {
         if let Some(last) = list.last_mut() {
             last.flags |= SendFlags::SIGNALED;
@@ -64,7 +65,7 @@ impl<P: Provider> Reach<P> {
         }
     }
 
-    /// READs from offset `at`. Returns whether it completed before the time was over.
+    /// READs from offset `at`. Returns whether the READ completed before the end of the interval.
     pub(super) fn read(&self, at: u64, into: &mut [u8], interval: &Interval) -> Result<bool, SystemError> {
         let sge = [self.buffers.sge(READ, into.len() as u32)];
         let op = SendOp::Read(self.memory.at(at));
@@ -75,15 +76,15 @@ impl<P: Provider> Reach<P> {
         Ok(ended)
     }
 
-    /// WRITEs to offset `at`, and waits until the bytes are placed. Returns whether that was before the time
-    /// was over.
+    /// WRITEs to offset `at`, and waits for the completion. Returns whether it came before the end of the
+    /// interval.
     pub(super) fn write(&self, at: u64, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         let sge = [self.to_write(data)];
         self.post(&mut [self.writing(at, &sge)], interval)
     }
 
-    /// WRITEs `data`, unless it is empty, and executes `last` on a word. Returns the word's old value if
-    /// `last` is an atomic. Returns `None` if the time was over before.
+    /// WRITEs `data`, unless it is empty, and executes `last` on a word. Returns the old value of the word if
+    /// `last` is a compare-and-swap, else 0. Returns `None` if the interval ended first.
     pub(super) fn write_then(
         &self,
         (at, data): (u64, &[u8]),

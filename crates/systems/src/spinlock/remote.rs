@@ -15,7 +15,7 @@ const SERVICE: &str = "spinlock";
 const ACCESS: AccessFlags =
     AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE).union(AccessFlags::REMOTE_ATOMIC);
 
-/// Allocates locks and their data in the server's memory, and lets clients reach them.
+/// Allocates locks and their data in the server's memory, and a server that lets clients access them.
 pub(super) fn put_up<C: Cluster, R: Record, D: Dress>(
     site: &mut Site<'_, C, R, D>,
     clients: u32,
@@ -31,7 +31,7 @@ pub(super) fn reach<P: Provider>(cpu: &P, number: u32, layout: &Layout) -> Resul
     Reach::open(cpu, SERVICE, number, layout.slot())
 }
 
-/// Returns an error if a released lock had another client's mark.
+/// Returns an error if a released lock had the mark of another client.
 pub(super) fn given_back(lock: u32, seen: u64, mark: u64) -> Result<(), SystemError> {
     match seen == mark {
         true => Ok(()),

@@ -12,7 +12,8 @@ use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider};
 /// Number of the only worker.
 const WORKER: u32 = 0;
 
-/// A request: a lock, its client, and whether the client releases the lock. It travels as one number.
+/// A request: a lock, the client that asks, and whether the client releases the lock. A message carries it as
+/// one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AskedLock {
     lock: u32,
@@ -35,7 +36,7 @@ impl AskedLock {
 struct Holders(Vec<u32>);
 
 impl Holders {
-    /// Executes a request. Returns whether it succeeded.
+    /// Executes a request. Returns whether the request succeeded.
     fn did(&mut self, asked: AskedLock) -> bool {
         let (from, to) = if asked.gives { (asked.client, 0) } else { (0, asked.client) };
         match self.0.get_mut(asked.lock as usize) {
@@ -89,7 +90,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Adds the server's thread. If locks guard data, adds another thread that makes the data reachable.
+    /// Adds the server's thread. If locks guard data, also adds a thread that lets clients access the data.
     ///
     /// # Errors
     /// If the server has no more memory.
@@ -143,7 +144,7 @@ pub struct LockAsker<P: Provider> {
 }
 
 impl<P: Provider> LockAsker<P> {
-    /// Sends a request and waits for the reply. Returns `None` if the time was over before.
+    /// Sends a request and waits for the reply. Returns `None` if the interval ended first.
     fn ask(&mut self, lock: u32, gives: bool, interval: &Interval) -> Result<Option<bool>, SystemError> {
         let asked = AskedLock { lock, client: self.client, gives };
         self.caller.send(WORKER, &asked.number(), 0)?;
@@ -171,7 +172,7 @@ impl<P: Provider> Lock for LockAsker<P> {
         reach.read(self.layout.data(lock, 0), into, interval)
     }
 
-    /// Lock and data go by different QPs, so the data must be at the target before the release.
+    /// Lock and data use different QPs, so the data must be at the target before the release is sent.
     fn release(&mut self, lock: u32, data: &[u8], interval: &Interval) -> Result<bool, SystemError> {
         if let Some(reach) = &self.reach
             && !reach.write(self.layout.data(lock, 0), data, interval)?

@@ -2,33 +2,32 @@
 
 use doorbell_verbs::{Span, Time};
 
-/// Bits of each part, from the lowest part.
+/// Bits of each part, from the lowest part on.
 const HOLDER: u32 = 9;
 const SLOT: u32 = 10;
 const TOKEN: u32 = 25;
 const END: u32 = 20;
 
-/// Picoseconds of a tick, about 2 us, as a power of two. Ends of leases are counted in ticks, and wrap after
-/// 2.2 s.
+/// A tick has 2^21 ps, about 2 us. Ends of leases are counted in ticks, modulo 2^20: they wrap after 2.2 s.
 const TICK: u32 = 21;
 
 /// Maximum number of clients.
 pub(crate) const CLIENTS: u32 = (1 << HOLDER) - 1;
 
-/// The longest sum of lease and drift. Future ends differ from past ones only within half of the range of
-/// ticks.
+/// The longest sum of lease and drift. Ends in the future can be told from ends in the past only within half
+/// of the range of ticks.
 pub(crate) const LONGEST: Span = Span::from_ms(500);
 
-/// The holder of a lock, and the slot of its data. All parts are 0 at first.
+/// The word of a lock. All parts are 0 at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Client that holds the lock, from 1; 0 if the lock is free.
+    /// Number of the client that holds the lock, from 1; 0 if the lock is free.
     pub(crate) holder: u32,
     /// Grows by one with each acquisition.
     pub(crate) token: u32,
     /// When the lease ends, in ticks.
     end: u32,
-    /// Slot of the data: the first, or one of a client's two.
+    /// Slot of the data: slot 0, or one of the two slots of a client.
     pub(crate) slot: u32,
 }
 
@@ -52,36 +51,36 @@ impl Word {
         (high << SLOT | u64::from(slot)) << HOLDER | u64::from(holder)
     }
 
-    /// The word after client `holder`, from 1, has acquired the lock until a time.
+    /// The word after client `holder`, from 1, has acquired the lock. The lease ends at `until`.
     pub(crate) fn taken(self, holder: u32, until: Time) -> Word {
         let token = low(u64::from(self.token) + 1, TOKEN);
         Word { holder, token, end: low(until.as_ps().div_ceil(1 << TICK), END), slot: self.slot }
     }
 
-    /// How often the lock has been acquired since its word was `before`.
+    /// How often the lock has been acquired since its word was `before`, modulo 2^25.
     pub(crate) fn takes_since(self, before: Word) -> u32 {
         low(u64::from(self.token.wrapping_sub(before.token)), TOKEN)
     }
 
-    /// The word after a release with the data in this slot.
+    /// The word after a release. The data is in this slot.
     pub(crate) fn free(self, slot: u32) -> Word {
         Word { holder: 0, end: 0, slot, ..self }
     }
 
-    /// The slot that the holder WRITEs to: the one of its two slots that the word does not name.
+    /// The slot to which the holder WRITEs: it has two slots, and the word does not name this one.
     pub(crate) fn next_slot(self) -> u32 {
         let first = 2 * self.holder - 1;
         if self.slot == first { first + 1 } else { first }
     }
 
-    /// Whether the lease ended at least `by` before `now`.
+    /// Whether the lease ended at `now - by` or earlier.
     pub(crate) fn has_ended(self, now: Time, by: Span) -> bool {
         let now = now.as_ps().saturating_sub(by.as_ps()) >> TICK;
         low(now.wrapping_sub(self.end.into()), END) < 1 << (END - 1)
     }
 }
 
-/// Slots for this many clients.
+/// Number of slots for `clients` clients.
 pub(crate) const fn slots(clients: u32) -> u32 {
     2 * clients + 1
 }

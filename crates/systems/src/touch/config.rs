@@ -43,7 +43,7 @@ named! {
         /// In an order that is drawn once.
         Random = "random",
     }
-    /// The buffer that the client scans once it has the response.
+    /// The buffer that the client scans after it has received the response.
     Reading {
         /// No buffer.
         None = "none",
@@ -52,11 +52,11 @@ named! {
         /// Another buffer of equal size.
         NoTouch = "notouch",
     }
-    /// The memory that a second thread of the server's machine loads again and again.
+    /// The memory that a second thread on the server's machine loads again and again.
     Tenancy {
         /// There is no such thread.
         None = "none",
-        /// Memory of its own.
+        /// Memory of the thread's own.
         Own = "own",
         /// The buffer that is sent.
         Shared = "shared",
@@ -64,8 +64,8 @@ named! {
 }
 
 impl Scanned {
-    /// Instructions for a word. The paper does not state them. They are set from loads and stores in its
-    /// Table 3 whose accesses all hit (docs/conext13.md).
+    /// Instructions for each word. The paper does not state them. They are set by those rows of its Table 3
+    /// in which all accesses hit the cache (docs/conext13.md).
     pub const fn instructions(self) -> u32 {
         match self {
             Scanned::Read => 9,
@@ -132,7 +132,7 @@ impl Touch {
         Ok(())
     }
 
-    /// The walk through a buffer of a response's size.
+    /// The walk through a buffer that has the size of a response.
     pub(super) fn walk(&self) -> LineWalk {
         self.walk_of(self.size.into())
     }

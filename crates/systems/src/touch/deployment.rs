@@ -16,15 +16,15 @@ const ALONE: Clients = Clients::new(1, 1, 1, false);
 const TENANT: u32 = 1;
 
 impl Touch {
-    /// Bytes of at most four buffers of a response's size on both machines, of their lines' order, and of the
-    /// tenant.
+    /// Bytes of up to four buffers on both machines, of the drawn order of their lines, and of the tenant's
+    /// memory. Each buffer has the size of a response.
     fn memory(&self) -> u64 {
         let tenant = if self.tenant == Tenancy::Own { self.tenant_bytes } else { 0 };
         5 * u64::from(self.size) + u64::from(tenant)
     }
 
-    /// The first parameter, not at its default, that decides what a scan finds in caches, or its work besides
-    /// accesses.
+    /// The first parameter with another value than its default, among those that only matter if caches have
+    /// sizes. They decide which accesses of a scan hit, or the work of a scan besides its accesses.
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         let usual = Touch::usual();
         let given = [
@@ -85,7 +85,7 @@ impl System for Touch {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let Touch { stack, response, size, mode, scan, sends_per_fill, .. } = *self;
-        // Programs get memory in small pages, which may lie anywhere.
+        // Programs allocate memory in small pages, which may be anywhere in physical memory.
         let mut alloc = |len: u32| site.cluster().alloc(0, len.into(), PageSize::Small);
         let buffer = alloc(size)?;
         let own = if self.tenant == Tenancy::Own { Some(alloc(self.tenant_bytes)?) } else { None };

@@ -2,10 +2,10 @@
 //! section 2). It shows how a NIC's accesses affect the server's caches, and how much RDMA gains over kernel
 //! TCP.
 //!
-//! Client and server are one source for both stacks (`stack`, `rdma`, `tcp`). The modes differ only in the
-//! buffer that is scanned: every answer is sent from one buffer. An answer is always the buffer as the last
-//! scan filled it. RC and TCP lose nothing, and the next fill begins after the next request, which the client
-//! sends once it has the whole answer.
+//! Client and server have one source for both stacks (`stack`, `rdma`, `tcp`). The modes differ only in the
+//! buffer that the server scans. All answers are sent from one buffer. An answer never changes while it is
+//! sent: the next fill begins after the next request, and the client sends this request only after it has
+//! received the whole answer. RC and TCP lose nothing.
 
 mod config;
 mod deployment;

@@ -25,7 +25,7 @@ pub struct TouchServer {
     pub sends_per_fill: u64,
     /// Computation for each request.
     pub compute: Span,
-    /// The buffer that it sends in full.
+    /// The buffer. Each response is the whole buffer.
     pub buffer: Mem,
     /// When it measures, and when it ends.
     pub interval: Interval,
@@ -82,8 +82,8 @@ struct TouchServed {
 }
 
 impl TouchServed {
-    /// Counts all phases at `next`, when the next request arrived. The client has the whole response by then,
-    /// so phases are measured for exactly the operations that are measured.
+    /// Counts all phases if the next request arrived in the interval. By then the client has the whole
+    /// response, so phases and operations are counted for one set of requests.
     fn count(self, measured: &mut Measured, interval: &Interval, next: Time) {
         if !interval.contains(next) {
             return;
@@ -101,8 +101,7 @@ impl TouchServed {
 pub enum Verdict {
     /// The client checks nothing.
     Trusted,
-    /// The client checks that the response is its request's fill, or the last earlier fill if the request had
-    /// none.
+    /// The client checks that the response has the content of the last fill.
     Checked {
         /// Responses for each fill.
         sends_per_fill: u64,
@@ -120,11 +119,11 @@ pub struct TouchClient {
     pub response: Response,
     /// Bytes of a response.
     pub size: u32,
-    /// The buffer that it scans once it has the response.
+    /// The buffer that the client scans after it has received the response.
     pub reading: Reading,
     /// The walk through that buffer.
     pub walk: LineWalk,
-    /// Requests after which it ends; 0 for no limit.
+    /// Number of requests after which the client ends; 0 for no limit.
     pub limit: u64,
     /// The check of each response.
     pub verdict: Verdict,

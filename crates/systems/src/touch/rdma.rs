@@ -12,9 +12,9 @@ use doorbell_verbs::{
 
 /// Prefix of the keys that are published.
 const SERVICE: &str = "touch";
-/// The key of the buffer that the server may WRITE the response to.
+/// The key of the client's buffer, to which the server may WRITE the response.
 const TARGET: &str = "touch/target";
-/// The key of the buffer that the client may READ the response from.
+/// The key of the server's buffer, from which the client may READ the response.
 const SOURCE: &str = "touch/source";
 
 /// Maximum number of work requests in a list.
@@ -164,7 +164,7 @@ impl<P: Provider> Asking for RdmaClient<P> {
             let whole = [self.end.whole()];
             let read =
                 self.end.outbox.post_and_wait(&mut [SendWr::new(0, SendOp::Read(self.source), &whole)]);
-            // The server may have ended meanwhile.
+            // The server may have ended during the wait.
             if self.end.cpu.now() >= interval.end() {
                 return Ok(false);
             }

@@ -1,4 +1,5 @@
-//! The interface of both stacks for the two programs. A request is its number; a response is a buffer.
+//! The interface of both stacks to the two programs. A request consists of its number, and a response is a
+//! buffer.
 
 use crate::{Interval, SystemError};
 
@@ -11,7 +12,7 @@ pub(super) trait Serving {
     /// leaves.
     fn next(&mut self, interval: &Interval) -> Result<Option<u64>, SystemError>;
 
-    /// Sends the buffer. It may be changed once the next request has arrived.
+    /// Sends the buffer. The buffer must not change until the next request has arrived.
     fn respond(&mut self) -> Result<(), SystemError>;
 }
 

@@ -4,7 +4,7 @@ use super::stack::{Asking, REQUEST, Serving};
 use crate::{Interval, SystemError};
 use doorbell_verbs::{Mem, PageSize, Provider, SocketError, Span, TcpListener, TcpStream};
 
-/// The key at which the server publishes the address it listens at.
+/// The key under which the server publishes the address on which it listens.
 const ADDRESS: &str = "touch/address";
 
 /// Longest time that a server sleeps before it checks whether to end.
@@ -27,7 +27,7 @@ impl<P: Provider> TcpEnd<P> {
     }
 }
 
-/// The result of a call; `None` if the peer has left. Each peer leaves when its time is over.
+/// Converts the result of a call: `None` if the peer has left. A peer leaves when its interval ends.
 fn unless_left<T>(ended: Result<T, SocketError>) -> Result<Option<T>, SystemError> {
     match ended {
         Err(SocketError::Reset) => Ok(None),

@@ -7,7 +7,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// The order in which a buffer is scanned. It is known beforehand, and deciding it costs no virtual time.
+/// The order in which a buffer is scanned. The order is known beforehand, so it costs no virtual time.
 #[derive(Clone, Debug)]
 pub struct LineWalk {
     len: u64,
@@ -20,18 +20,19 @@ pub struct LineWalk {
 }
 
 impl LineWalk {
-    /// A walk through `len` bytes in steps of `step`, a power of two up to 64, with this many instructions
-    /// for each.
+    /// A walk through `len` bytes in steps of `step` bytes, a power of two up to 64. Each step executes
+    /// `instructions` instructions.
     pub fn new(len: u64, step: u32, instructions: u32) -> LineWalk {
         LineWalk { len, step, instructions, ahead: 0, order: None }
     }
 
-    /// Prefetches each line by an instruction, `lines` lines ahead.
+    /// The walk with prefetches: an instruction prefetches each line when the walk is `lines` lines before
+    /// it.
     pub(super) fn ahead(self, lines: u64) -> LineWalk {
         LineWalk { ahead: lines, ..self }
     }
 
-    /// Takes the lines in an order drawn by `seed`.
+    /// The walk with its lines in an order that is drawn from `seed`.
     pub(super) fn shuffled(self, seed: u64) -> LineWalk {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut order: Vec<u32> = (0..self.lines() as u32).collect();

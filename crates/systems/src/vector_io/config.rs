@@ -30,7 +30,7 @@ schema! {
 }
 
 impl VectorIo {
-    /// The calls, whatever their strategy.
+    /// The calls, without their strategy.
     pub fn calls(&self) -> VectorCalls {
         let VectorIo { iovcnt, piece, inline_bytes, .. } = *self;
         VectorCalls { clients: self.clients.clone(), iovcnt, piece, inline_bytes }

@@ -13,8 +13,8 @@ impl System for VectorIo {
     const ABOUT: &'static str = "Calls that write many small pieces side by side: copied together, as a list \
                                  of WRITEs, or gathered by the NIC";
 
-    /// One thread and one target machine, as in the paper's Figures 3 and 4. The paper does not state how
-    /// many calls are outstanding.
+    /// One thread and one target machine, as in the paper's Figures 3 and 4. The paper does not state the
+    /// number of outstanding calls.
     fn usual() -> VectorIo {
         VectorIo {
             clients: Clients::new(1, 16, 4, false),

@@ -1,4 +1,4 @@
-//! A client that writes pieces without end.
+//! A client that writes pieces until its interval ends.
 
 use super::config::VectorIo;
 use super::writer::{VectorPiece, Writer};
@@ -18,13 +18,13 @@ pub struct VectorClient {
     pub number: u32,
     /// The calls that it makes.
     pub io: VectorIo,
-    /// How its pieces come together.
+    /// How its pieces get into WRITEs.
     pub strategy: Strategy,
     /// When it measures, and when it ends at the latest.
     pub interval: Interval,
 }
 
-/// Bytes from one call's slot in the server's memory to the next, and bytes of all slots of a client.
+/// Bytes of a call's slot in the server's memory, and bytes of all slots of a client.
 pub(super) fn places(io: &VectorIo) -> (u64, u64) {
     let each = io.bytes().next_multiple_of(64);
     (each, each * u64::from(io.clients.outstanding))
@@ -58,7 +58,7 @@ impl Program for VectorClient {
         let device = Device::open(&p)?;
         let mut writer = self.writer(&device)?;
         let VectorIo { iovcnt, piece: size, ref clients, .. } = self.io;
-        // Each piece begins a line of its own, like pieces that are scattered in a program's memory.
+        // Each piece begins a cache line of its own, as if the pieces were scattered in a program's memory.
         let apart = u64::from(size).next_multiple_of(64);
         let source = device.registered(apart * u64::from(iovcnt), AccessFlags::LOCAL_WRITE)?;
         device::warm(&p, source.mem());

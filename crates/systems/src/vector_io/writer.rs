@@ -29,7 +29,7 @@ impl VectorPiece {
         self.sge.length
     }
 
-    /// The piece as a device takes it.
+    /// The piece as an SGE.
     pub(crate) fn sge(&self) -> Sge {
         self.sge
     }
@@ -48,15 +48,15 @@ impl VectorPiece {
 /// The device's limits for a writer.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// SGEs of a work request.
+    /// Largest number of SGEs of a work request.
     sges: usize,
-    /// Work requests of the send queue.
+    /// Length of the send queue in work requests.
     queue: u32,
     /// Bytes up to which payload is inline.
     inline: u32,
 }
 
-/// Writes pieces to memory of the machine that its QP is connected to. Calls complete in order.
+/// Writes pieces to memory of the peer of its QP. Calls complete in order.
 pub struct Writer<P: Provider> {
     cpu: P,
     qp: Qp<P>,
@@ -70,7 +70,7 @@ pub struct Writer<P: Provider> {
     window: u64,
     begun: u64,
     ended: u64,
-    /// Work requests of each outstanding call in the send queue, by the call's number.
+    /// Number of work requests of each outstanding call, indexed by the call's number modulo `window`.
     taken: Vec<u32>,
     /// Sum of `taken`.
     queued: u32,
@@ -87,9 +87,9 @@ const fn work_requests(strategy: Strategy, pieces: usize, sges: usize) -> u32 {
 }
 
 impl<P: Provider> Writer<P> {
-    /// A writer for calls of at most `longest` bytes, with up to `window` outstanding. The QP is connected,
-    /// and has `queue` send work requests of `sges` SGEs and `inline` bytes of inline payload. Its send CQ
-    /// has room for `window` completions.
+    /// A writer for calls of at most `longest` bytes, with up to `window` outstanding calls. The QP must be
+    /// connected, with room for `queue` send work requests of `sges` SGEs and `inline` bytes of inline
+    /// payload. Its send CQ must have room for `window` completions.
     ///
     /// # Errors
     /// If there is no memory for copies.
@@ -126,7 +126,7 @@ impl<P: Provider> Writer<P> {
         self.begun
     }
 
-    /// Number of calls that have completed, as far as the CQ says by now.
+    /// Number of calls that are known to have completed, after a poll of the CQ.
     ///
     /// # Errors
     /// If a call has failed.
@@ -149,7 +149,7 @@ impl<P: Provider> Writer<P> {
         Ok(())
     }
 
-    /// Waits until this many calls have completed.
+    /// Waits until the first `completed` calls have completed.
     ///
     /// # Errors
     /// If a call has failed.
@@ -163,12 +163,13 @@ impl<P: Provider> Writer<P> {
         Ok(())
     }
 
-    /// Writes pieces side by side to `to`. Returns the number of the call, from 1. The call has completed
-    /// once this many calls have. Until then, pieces that are not copied must not change. Waits for room.
+    /// Writes pieces side by side to `to`. Returns the number n of the call, from 1. The call has completed
+    /// once [`Writer::completed`] is at least n. Until then, pieces that are not copied must not change.
+    /// Waits for room.
     ///
     /// # Errors
-    /// If the pieces have no bytes, or more than a call may have. If they need more work requests than the
-    /// send queue has. If the device refuses a work request, or an earlier call has failed.
+    /// If the pieces have no bytes, more bytes than a call may have, or need more work requests than the send
+    /// queue has. If the device refuses a work request, or an earlier call has failed.
     pub fn write(
         &mut self,
         pieces: &[VectorPiece],
@@ -195,9 +196,9 @@ impl<P: Provider> Writer<P> {
         Ok(self.begin(needed))
     }
 
-    /// Adds to a word of the target after all earlier writes, as a call of its own. Once the word has its new
-    /// value, the earlier writes are at the target, because RC executes work requests in order. The old value
-    /// goes to `answer`. Waits for room.
+    /// Adds to a word of the target, as a call of its own. Once the word has its new value, all earlier
+    /// writes are at the target, because RC executes work requests in order. The old value goes to `answer`.
+    /// Waits for room.
     ///
     /// # Errors
     /// If the device refuses the work request, or an earlier call has failed.
@@ -209,7 +210,7 @@ impl<P: Provider> Writer<P> {
         Ok(self.begin(1))
     }
 
-    /// Waits until another call of this many work requests may be posted.
+    /// Waits until a call of `needed` work requests may be posted.
     fn wait_for_room(&mut self, needed: u32) -> Result<(), SystemError> {
         while self.begun - self.ended >= self.window || self.queued + needed > self.limits.queue {
             self.wait(self.ended + 1)?;
@@ -217,7 +218,7 @@ impl<P: Provider> Writer<P> {
         Ok(())
     }
 
-    /// Counts a posted call with this many work requests. Returns its number.
+    /// Counts a posted call of `work_requests` work requests. Returns the call's number.
     fn begin(&mut self, work_requests: u32) -> u64 {
         self.taken[(self.begun % self.window) as usize] = work_requests;
         self.queued += work_requests;
@@ -242,7 +243,7 @@ impl<P: Provider> Writer<P> {
         Ok(self.qp.post_send(&[wr])?)
     }
 
-    /// Posts WRITEs of `each` pieces. The last one's completion stands for all.
+    /// Posts WRITEs of `each` pieces each. Only the last WRITE is signalled.
     fn write_list(&mut self, pieces: &[VectorPiece], to: RemoteAddr, each: usize) -> Result<(), SystemError> {
         let wrs = pieces.len().div_ceil(each);
         let mut sges = Vec::with_capacity(pieces.len());

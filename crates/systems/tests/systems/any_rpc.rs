@@ -1,4 +1,4 @@
-//! Any RPC in virtual time: its latencies are a queue's latencies.
+//! The system `rpc` in virtual time. Its latencies are the latencies of a queue.
 
 use crate::common::cluster;
 use doorbell_schema::Duration;
@@ -67,7 +67,7 @@ fn time_of_the_handler_adds_to_the_latency() {
 #[test]
 fn an_open_loop_of_low_load_has_the_latency_of_one_request_at_a_time() {
     let alone = Rpc { timing: longer(Span::from_ms(20)), ..alone() };
-    // At times two operations are due at once.
+    // With random arrivals, two operations may be due at once.
     let median = |measured: &Measured| measured.latency.histogram().value_at_quantile(0.5);
     let closed = median(&run("cib", &alone));
     for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
@@ -87,7 +87,8 @@ fn clients_that_think_ask_less_often() {
     assert!((measured.done as f64 - cycles).abs() <= 2.0, "{} and {cycles}", measured.done);
 }
 
-/// Enough clients that none waits for itself, and a worker that computes a microsecond for each request.
+/// A worker that computes for a microsecond per request, and so many clients that no request waits for its
+/// own client.
 fn queue() -> Rpc {
     let mut rpc = Rpc { handler: time(Span::from_us(1)), timing: longer(Span::from_ms(20)), ..alone() };
     (rpc.clients.clients, rpc.clients.clients_per_machine, rpc.clients.outstanding) = (8, 4, 64);
@@ -126,7 +127,7 @@ fn beyond_its_capacity_latency_grows_with_time() {
         mean_ns(&run("cib", &Rpc { arrivals: Arrivals::Poisson, rate: 2_000_000, timing, ..queue() }))
     };
     let (short, long) = (over(4), over(8));
-    // Half of the requests are served: the first request that ends after t was due about t/2 before.
+    // Half of the requests are served, so a request that ends at time t was due at about t/2.
     assert!(short > 1e6 && (1.7..2.3).contains(&(long / short)), "{short} {long}");
 }
 
@@ -149,7 +150,8 @@ fn replies_are_posted_together_where_that_is_asked_for() {
     assert!(posts(&rpc) > 1.2);
 }
 
-/// A worker stores a reply while the client READs it. On this NIC, the READ may see that.
+/// A worker may store a reply while the client READs it. On this NIC, the READ may return a part of the
+/// reply.
 #[test]
 fn a_reply_that_is_read_while_it_is_stored_is_read_again() {
     for bytes in [20_000, 60_000] {

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 /// Lost packets are sent again after a local ACK time-out of 67 ms.
 const PATIENCE: Span = Span::from_ms(60_000);
 
-/// Packets lost in a million, in cases with losses: enough to lose a few in each case.
+/// Lost packets in a million, in cases with losses: enough to lose a few packets in each case.
 const LOSS_PPM: u32 = 2_000;
 
-/// A case, and its packets lost in a million.
+/// A case, and the number of lost packets in a million.
 fn cases() -> impl Strategy<Value = (ConsolidateCase, u32)> {
     let rules = (
         prop_oneof![Just(64u32), Just(100), Just(1024)],
@@ -38,7 +38,7 @@ fn cases() -> impl Strategy<Value = (ConsolidateCase, u32)> {
     (rules, shape, trouble, any::<u64>()).prop_map(|(rules, (clients, blocks, longest), trouble, seed)| {
         let (loss, hesitation) = trouble;
         let faults = Faults { hesitation, ..Faults::default() };
-        // Time of a full queue and a READ, if no packets are lost. Waits for other posts come to that.
+        // Covers the time of a full queue, of a READ, and of waits for other posts, if no packets are lost.
         let late = (loss == 0).then_some(Span::from_us(400));
         (ConsolidateCase { clients, steps: 150, blocks, longest, rules, late, seed, faults }, loss)
     })

@@ -18,14 +18,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A name, and bytes that follow from it.
+/// A name, and bytes that the name determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Job {
     name: u32,
     padding: u16,
 }
 
-/// The bytes behind a job's name.
+/// The bytes after a job's name.
 fn padding(job: Job) -> impl Iterator<Item = u8> {
     (0..job.padding).map(move |i| job.name.wrapping_mul(31).wrapping_add(i.into()) as u8)
 }
@@ -45,7 +45,7 @@ impl Message for Job {
 
 const LONGEST: u16 = 400;
 
-/// Bytes that are no job.
+/// Bytes that are not a job.
 struct Junk(u16);
 
 impl Message for Junk {
@@ -209,7 +209,7 @@ impl Case {
             gather: self.gather,
             doorbell: self.doorbell,
             queues: self.queues,
-            // Shorter than a round trip with a full queue, so requests are also sent twice.
+            // Shorter than a round trip with a full queue, so some requests are sent twice without need.
             retry: self.retry.then_some(Span::from_us(10)),
         }
     }
@@ -285,8 +285,8 @@ fn case() -> Case {
     }
 }
 
-/// A request that is too long for its WQE is WRITTEN again, ends, and makes room for a longer request before
-/// the second WRITE has left.
+/// A request is too long to be inline, and is WRITTEN twice. It ends and makes room for a longer request
+/// before the second WRITE has left.
 #[test]
 fn a_second_write_does_not_carry_the_next_request() {
     for seed in 0..40 {
@@ -313,7 +313,7 @@ fn without_retry_a_lost_message_is_a_request_that_never_ends() {
     assert!(ended.len() < executed.len() && executed.len() < (4 * JOBS) as usize, "{}", executed.len());
 }
 
-/// A server takes as many clients as it is configured for: the first that ask.
+/// A server accepts only the configured number of clients: the first ones that ask.
 #[test]
 fn other_clients_are_not_answered() {
     let case = Case { clients: 2, ..case() };
@@ -332,7 +332,7 @@ fn other_clients_are_not_answered() {
     assert_eq!(results(servers).concat().len(), ended.iter().sum::<usize>(), "{ended:?}");
 }
 
-/// Requests of the client that sends malformed requests.
+/// Number of requests of the client that sends malformed requests.
 const WINDOW: u32 = 32;
 
 /// Sends malformed requests, and jobs.
@@ -348,7 +348,7 @@ impl Program for Misuse {
         let most = self.config.max_request as u16;
         assert!(client.send(0, &Junk(most + 1), 0).is_err(), "longer than a request may be");
         let mut done = Vec::new();
-        // They alternate, so that a worker finds both in a pass.
+        // Malformed requests and jobs alternate, so that a worker finds both in a pass.
         for tag in (0..WINDOW.into()).step_by(2) {
             client.send(0, &Junk([0, 3, most][tag as usize % 3]), tag)?;
             client.send(0, &Job { name: 9, padding: most - 4 }, tag + 1)?;
@@ -418,7 +418,7 @@ impl Program for TooLong {
 }
 
 /// A server's view of a NIC that reuses a QP number as soon as it is free. Clients of a machine that run one
-/// after another all appear with the first client's number. Replies to that number go to the last client.
+/// after another all appear with the first client's number. Replies to this number go to the last client.
 #[derive(Clone, Default)]
 struct OneNumber(Rc<Cell<Option<Numbers>>>);
 
@@ -458,7 +458,7 @@ impl Program for SeesOneNumber {
     }
 }
 
-/// Begins when the sender before has ended.
+/// Begins when the previous sender has ended.
 struct InTurn(Sender);
 
 impl Program for InTurn {
@@ -475,8 +475,8 @@ impl Program for InTurn {
     }
 }
 
-/// When a client is gone, another client gets its QP number, and numbers requests like those already
-/// answered. Each request is executed, and gets its own answer.
+/// A client gets the QP number of a client that has exited. Its requests have the sequence numbers of
+/// requests that were answered before. Each request is executed, and gets its own answer.
 #[test]
 fn who_gets_the_qp_number_of_another_is_not_taken_for_it() {
     for (outstanding, loss, seed) in [(1, 0, 1), (4, 0, 2), (16, 0, 3), (1, 20_000, 4), (4, 20_000, 5)] {

@@ -17,7 +17,8 @@ const fn us(us: u64) -> Duration {
     Duration::new(Span::from_us(us))
 }
 
-/// Stops make writers give numbers up, and each of these numbers delays other clients.
+/// Additional time for cases with stops: a stopped writer gives its number up, and each such number delays
+/// other clients.
 const LONGER: Span = Span::from_ms(300);
 
 fn machines(case: &TableCase) -> SimCluster {
@@ -39,7 +40,7 @@ fn one_key(front_ends: u32, hot: u32) -> TableCase {
     TableCase { config, operations: 60, faults: Faults::default() }
 }
 
-/// A fault, and the drift that bounds it.
+/// A fault, and a drift that is long enough for it.
 fn troubles() -> impl Strategy<Value = (Faults, Duration)> {
     let stops = (8..40u32, 1..80u64).prop_map(|(one_in, span)| {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
@@ -66,7 +67,7 @@ fn cases() -> impl Strategy<Value = TableCase> {
         (config.drift, config.timing.seed) = (drift, seed);
         config.path = rules.4;
         if config.path == Path::Proxy {
-            // A front-end that polls is nobody's proxy, because it waits. Every post waits for two clients
+            // A front-end of this case is no proxy while it waits in a poll. Every post waits for two clients
             // that stop.
             config.clients.clients_per_machine = clients;
             (config.table_lease, config.drift) = (us(1_000), us(1_000));
@@ -83,24 +84,24 @@ proptest! {
         run(&case).map_err(TestCaseError::fail)?;
     }
 
-    /// Data published by fencing needs no bound on how long clients stop.
+    /// With fencing, published data is right however long clients stop.
     #[test]
     fn hot_keys_survive_any_stop(case in cases(), span in 100..2_000u64, one_in in 20..60u32) {
         let stop = Some(Stop { one_in, span: Span::from_us(span) });
         let mut case = TableCase { faults: Faults { stop, seed: case.faults.seed, ..Faults::default() }, ..case };
         (case.config.hot, case.config.block_log2, case.config.drift) = (Share::of_percent(100), 0, us(1));
-        // A move writes records like a cold write.
+        // No moves, because a move WRITEs records without fencing, like a cold write.
         case.config.move_permille = 0;
         run(&case).map_err(TestCaseError::fail)?;
     }
 }
 
-/// Few keys, several of them with one place in a block, which are moved all the time.
+/// Few keys that are moved all the time. Several keys share an entry of a block.
 fn moving() -> impl Strategy<Value = TableCase> {
     let shape = (2..9u64, 1..4u32, 50..400u32, prop::option::of(1..40u64), 30..100u64);
     (cases(), shape).prop_map(|(mut case, (pairs, part, moves, apart, lease))| {
         if case.config.path == Path::Direct {
-            // Long enough for a move by a client whose requests are apart, if nobody stops.
+            // Long enough for a move by a client that pauses between requests, if no client stops.
             case.config.table_lease = us(lease + 12 * apart.unwrap_or(0));
         }
         case.faults.apart = apart.map(|us| Apart { client: 0, span: Span::from_us(us) });
@@ -121,8 +122,8 @@ proptest! {
     }
 }
 
-/// RC packets are lost, duplicated and delayed. A WRITE is then as late as its timer, and the drift must
-/// bound that.
+/// RC packets are lost, duplicated and delayed. A repeated WRITE is late by the time of its retry timer, and
+/// the drift must cover this time.
 #[test]
 fn the_promise_holds_where_packets_are_lost() {
     for seed in 0..6 {
@@ -157,8 +158,8 @@ fn a_late_writer_harms_where_versions_are_not_guarded() {
     assert!(guarded == 0 && not >= 10, "{guarded} guarded and {not} others of 20");
 }
 
-/// One reader's READs are so far apart that writers go around the ring of versions between them, or publish
-/// the block twice. It then reads again, and ends once the writers have.
+/// One reader pauses so long between its READs that writers write all slots of a record, or publish the block
+/// twice. The reader then reads again, and ends when the writers have ended.
 #[test]
 fn a_reader_that_is_lapped_reads_again() {
     for hot in [0, 100] {
@@ -172,8 +173,8 @@ fn a_reader_that_is_lapped_reads_again() {
     }
 }
 
-/// If a block was READ by the word of a held lock, the lock's next holder may be writing the block. With a
-/// reader that ignores this, 16 of these seeds fail.
+/// If the known word of a block shows a held lock, the next holder may be writing the copy that this word
+/// names. With a reader that ignores this, 16 of these seeds fail.
 #[test]
 fn a_reader_takes_no_block_that_is_being_written() {
     for seed in 0..40 {
@@ -194,7 +195,7 @@ fn hot_writes_are_published_in_time() {
         // Room to publish all blocks at once.
         case.config.clients.outstanding = 6;
         let seen = run(&case).unwrap();
-        // The time-out, and a pass in which up to 16 operations begin.
+        // The time-out, and the time of a pass in which up to 16 operations begin.
         let most = case.config.time_out.span() + Span::from_us(5);
         assert!(Span::from_ps(seen.waited) <= most, "theta {theta}: {seen:?}");
         println!("theta {theta}: {seen:?}");

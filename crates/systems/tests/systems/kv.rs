@@ -20,8 +20,8 @@ use suite::herd_kv::Herd;
 use suite::kv::{CaseStore, History, KvCase};
 use suite::read_kv::Reads;
 
-/// A case, its profile, and the packets that the fabric loses in a million. The case's seed also seeds the
-/// schedule.
+/// A case, its profile, and how many packets in a million the fabric loses. The seed of the case also seeds
+/// the schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
     case: KvCase<S>,
@@ -84,7 +84,7 @@ proptest! {
         tested(run)?;
     }
 
-    /// Its RC sends lost packets again by itself.
+    /// Without losses, because RC itself sends lost packets again.
     #[test]
     fn drtm_is_linearizable(run in runs(Drtm, "cx3", false)) {
         tested(run)?;
@@ -172,7 +172,7 @@ fn value(number: u64, len: usize) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// The number of a value. It panics if the value is torn.
+/// The number of a value. Panics if the value is torn.
 fn number(value: &[u8]) -> u64 {
     let number = u64::from_le_bytes(*value.first_chunk().expect("values have 8 bytes or more"));
     assert_eq!(value, self::value(number, value.len()), "a torn value");
@@ -237,7 +237,7 @@ impl Program for Model {
     }
 }
 
-/// [`Measured`] of the ready-made clients reports the run.
+/// The clients of the systems report the run in [`Measured`].
 #[test]
 fn loads_are_served() {
     let load = kv::Load {

@@ -1,5 +1,4 @@
-//! A log in virtual time, with engines that stop, are late, are refused, are fenced, or lose their log
-//! machine.
+//! A log in virtual time. Engines stop, are late, have appends refused, are fenced, or lose the log machine.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
@@ -84,8 +83,8 @@ proptest! {
     }
 }
 
-/// The reader stops just after it has passed a position that holds nothing. It must not sleep through the
-/// next position. (The property above once drew this case.)
+/// The reader stops just after it has passed a void position. It must not sleep through the next position.
+/// (The property above once drew this case.)
 #[test]
 fn a_log_that_refuses_is_read_to_its_end() {
     let stop = Some(Stop { one_in: 20, span: Span::from_us(4) });
@@ -109,11 +108,11 @@ fn a_log_that_refuses_is_read_to_its_end() {
 }
 
 proptest! {
-    // Time-outs take tens of milliseconds. An engine that waits for room polls the head thousands of times
-    // meanwhile.
+    // Time-outs take tens of milliseconds. In this time, an engine that waits for room READs the head
+    // thousands of times.
     #![proptest_config(ProptestConfig { cases: 25, ..ProptestConfig::default() })]
 
-    /// RC sends again. An atomic whose answer was lost is not executed twice.
+    /// RC sends lost packets again, but does not execute an atomic twice if its answer was lost.
     #[test]
     fn it_is_where_packets_are_lost(case in cases(), loss_ppm in 1..20_000u32) {
         let patience = Span::from_ms(60_000);
@@ -128,12 +127,12 @@ proptest! {
     }
 }
 
-/// Appends of each engine when one engine is late. The others go on for longer than the patience, and their
-/// marks show that the hole is not theirs.
+/// Number of appends of each engine when one engine is late. The other engines append for longer than the
+/// patience, and their marks show that the hole is not theirs.
 const APPENDS: usize = 60;
 
-/// An engine's marks leave this late, with appends after them. Returns its acknowledged appends, whether its
-/// NIC gave up, and the number of positions that hold nothing.
+/// Engine 0 posts the list of append number `append` late by `span`. Returns the number of its acknowledged
+/// appends, whether its NIC gave up, and the number of void positions.
 fn late(append: u32, span: Span) -> (usize, bool, u64) {
     // The first list has the engine's word.
     let late_write = Some(LateWrite { client: 0, number: 1 + append, span });
@@ -160,7 +159,7 @@ fn late(append: u32, span: Span) -> (usize, bool, u64) {
     (appends.len(), *failed, voids.unwrap_or(0))
 }
 
-/// Otherwise its records would overwrite records that readers have passed.
+/// If the WRITE were not refused, the engine's records would overwrite records that readers have passed.
 #[test]
 fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
     for append in 0..5 {
@@ -170,8 +169,8 @@ fn a_write_that_comes_after_its_engine_is_fenced_is_refused() {
     }
 }
 
-/// Some WRITEs arrive during the fencing. Acknowledged records are then in the log, as the case always
-/// checks. Accepted records are in it, too, acknowledged or not.
+/// Some WRITEs arrive during the fencing. Records of WRITEs that the NIC had accepted are in the log,
+/// acknowledged or not. The case itself checks acknowledged records.
 #[test]
 fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
     let mut seen = [0; 3];
@@ -179,7 +178,7 @@ fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
         match late(4, Span::from_ns(ns)) {
             (APPENDS, false, 0) => seen[0] += 1,
             (4, true, 1..=5) => seen[2] += 1,
-            // It went on until its connection was gone.
+            // The engine appended until its connection was destroyed.
             (4.., true, 0..=5) => seen[1] += 1,
             had => panic!("{ns} ns: {had:?}"),
         }
@@ -187,9 +186,9 @@ fn a_write_that_comes_as_its_engine_is_fenced_is_there_or_refused() {
     assert!(seen[0] > 0 && seen[2] > 0, "{seen:?}");
 }
 
-/// An engine is not fenced if the other engines can see that the hole is not its own: at rest, waiting for
-/// room, or ahead. Logs are so small that the other engines fill them up to the hole. One of them may have no
-/// record behind it.
+/// The warden does not fence an engine that does not own the hole: an engine that rests, that waits for room,
+/// or that has marked later positions. Logs are so small that the other engines fill them up to the hole. One
+/// of them may have no record after the hole.
 #[test]
 fn who_waits_behind_a_hole_is_not_fenced() {
     let patience = Span::from_ms(10_000);
@@ -213,10 +212,11 @@ fn who_waits_behind_a_hole_is_not_fenced() {
     }
 }
 
-/// The log machine ends, and its connections with it.
+/// The log machine is killed, together with its connections.
 #[test]
 fn engines_of_a_dead_log_machine_end_with_an_error_in_time() {
-    // Eight times 67 ms by the specification. A NIC may take four times as long.
+    // Time after which a NIC gives up: eight times 67 ms by the specification, up to four times as long in
+    // practice.
     let most = Span::from_ms(8 * 67 * 4);
     let case = LogCase { appends: u64::MAX, slots: 1024, ..case() };
     let mut cluster = cluster("cib", 4, |c| c.end = Time::START + most * 2);

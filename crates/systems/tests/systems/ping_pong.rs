@@ -37,7 +37,8 @@ fn each_waits_for_the_other() {
         for size in [1, 64, 300, 4000] {
             let (client, server) = run(message, size);
             let read = message == Message::ReadRc;
-            // Messages in both directions, one after another, fill the time.
+            // Messages in both directions follow each other without a gap, so their latencies add up to the
+            // measured time.
             let ways = if read { 1.0 } else { 2.0 };
             let filled = ways * client.latency.sum() as f64 / 1e3;
             let part = filled / MEASURED.as_ns() as f64;

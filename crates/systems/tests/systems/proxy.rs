@@ -11,8 +11,8 @@ use doorbell_verbs::{Mem, Program, Provider, QpHandle, QpInitAttr, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts QPs, and stops before each 64-bit store: of a request, or of the word that says that a result is
-/// there.
+/// A layer that counts QPs, and that stops before each 64-bit store. Such a store is part of a request, or
+/// reports a result.
 #[derive(Clone, Default)]
 struct Around {
     qps: Arc<AtomicU32>,
@@ -33,7 +33,7 @@ impl Layer for Around {
     }
 }
 
-/// A program in that layer.
+/// A program in the layer [`Around`].
 struct Dressed<T>(T, Around);
 
 impl<T: Program> Program for Dressed<T> {
@@ -54,7 +54,8 @@ impl Dress for Around {
     }
 }
 
-/// Number of QPs at both ends, and of READs that proxies did, if each client makes `limit` READs.
+/// Runs the system with `limit` READs of each client. Returns the number of QPs, counted at both ends, and
+/// the number of READs by proxies.
 fn run(profile: &str, config: &Proxy, limit: u64, stops: Option<Span>) -> (u32, u64) {
     let around = Around { stops, ..Around::default() };
     let mut cluster = cluster(profile, config.shape().machines, |_| ());

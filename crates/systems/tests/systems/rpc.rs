@@ -9,7 +9,7 @@ use doorbell_systems_suite::herd::{Answered, HerdCase};
 use doorbell_verbs::{QpType, Span};
 use proptest::prelude::*;
 
-/// A case, the packets that the fabric loses in a million, and the seed of its schedule.
+/// A case, how many packets in a million the fabric loses, and the seed of the schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     case: HerdCase,
@@ -35,7 +35,7 @@ impl Run {
 }
 
 fn runs() -> impl Strategy<Value = Run> {
-    // The verbs of HERD, and any others.
+    // The verbs of HERD, more often than all others.
     let by = prop_oneof![
         Just((Requests::WriteUc, Replies::SendUd)),
         Just((Requests::SendUd, Replies::SendUd)),
@@ -44,7 +44,7 @@ fn runs() -> impl Strategy<Value = Run> {
     let shape = (1..7u32, 1..4u32, 0..5u32, 1..20u32, any::<bool>(), 1..4u32);
     let trouble = prop_oneof![Just((0, None)), Just((30_000u32, None)), Just((0, Some(Span::from_us(3))))];
     (by, shape, trouble, any::<u64>()).prop_map(|(by, s, (loss_ppm, late), seed)| {
-        // RC's retries take milliseconds. Requests that clients send again without need are not dropped.
+        // RC's retries take milliseconds. RC also delivers requests that clients repeat without need.
         let (loss_ppm, late) = if by.0.transport() == QpType::Rc { (0, None) } else { (loss_ppm, late) };
         let datagrams = by.1.transport() == QpType::Ud;
         let case = HerdCase {
@@ -72,7 +72,7 @@ proptest! {
     }
 }
 
-/// One client ends first, after it has sent requests again without need. The server does not wait for it.
+/// One client repeats requests without need and ends early. The server does not wait for this client.
 #[test]
 fn a_client_that_leaves_keeps_no_other_waiting() {
     let case = HerdCase {

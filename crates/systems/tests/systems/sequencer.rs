@@ -15,7 +15,7 @@ use proptest::prelude::*;
 const DRAWS: u64 = 150;
 const LOSS_PPM: u32 = 30_000;
 
-/// A case, the packets that the fabric loses in a million, and the seed of its schedule.
+/// A case, how many packets in a million the fabric loses, and the seed of the schedule.
 #[derive(Clone, Copy, Debug)]
 struct Run<S> {
     case: DrawingCase<S>,

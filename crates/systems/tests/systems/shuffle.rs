@@ -53,7 +53,7 @@ fn cases() -> impl Strategy<Value = ShuffleCase> {
         |(plan, per_machine, sockets, (rounds, entries, keys, known), slow, seed)| ShuffleCase {
             plan,
             seats: Seats { per_machine, sockets, cores_per_socket: 4 },
-            // An executor is told of the end a round before.
+            // An executor learns of the end one round before.
             rounds: if known { rounds } else { rounds + 1 },
             entries: entries + 1,
             keys,
@@ -84,7 +84,7 @@ fn joins() -> impl Strategy<Value = join::JoinCase> {
     )
 }
 
-/// Time that an executor waits for peers that are gone, in nanoseconds.
+/// Time for which an executor waits for peers that have exited, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// Machines of executors, and the server.
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Longer than RC retries: by then a packet has arrived, or its QP has failed.
+/// Longer than RC's retries. After this time a packet has arrived, or its QP has failed.
 const RETRIES: Span = Span::from_ms(60_000);
 
 /// Faults of RC packets: some are lost, some are duplicated, and some are so late that later packets overtake
@@ -161,8 +161,8 @@ proptest! {
     }
 }
 
-/// All transfers and strategies: all to all, and few to others, in several rounds of uneven keys, and in two
-/// skewed joins.
+/// All transfers and strategies. All executors send to all, or few executors send to others, in several
+/// rounds of uneven keys, and in two skewed joins.
 #[test]
 fn what_is_lost_is_sent_again_whatever_the_plan() {
     use vector_io::Strategy::{Doorbell, Sgl, Sp};
@@ -196,8 +196,8 @@ fn what_is_lost_is_sent_again_whatever_the_plan() {
     }
 }
 
-/// If credit is lost on its way, other executors may begin the next join before an executor knows that it
-/// may. Their entries arrive meanwhile.
+/// If a credit word is lost and sent again, its receiver begins the next join later than other executors.
+/// Their entries arrive before it begins.
 #[test]
 fn what_comes_before_an_executor_begins_is_part_of_its_join() {
     for seed in 0..40 {
@@ -220,7 +220,7 @@ fn credit_is_right_whoever_stops_before_it_leaves_or_is_slow() {
         (case.plan.batch, case.plan.segment, case.plan.give_up) = (1, 4, PATIENCE);
         (case.seats.per_machine, case.entries, case.seed, case.slow) = (1, 150, seed, slow);
         let mut cluster = cluster("cib", machines(&case.plan, &case.seats), |config| config.seed = seed);
-        // Senders fill the segment while the slow receiver takes its time.
+        // Senders fill the segment while the receiver is slow.
         let stop = slow.is_none().then_some(Stop { one_in: 4, span: Span::from_us(8) });
         let had = case.run(&mut cluster, Faults { stop, seed, ..Faults::default() }, PATIENCE);
         assert!(had.is_ok(), "seed {seed}, slow {slow:?}: {had:?}");

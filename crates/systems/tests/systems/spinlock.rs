@@ -10,7 +10,7 @@ use doorbell_systems_suite::{Faults, LateWrite, Stop};
 use doorbell_verbs::{Span, Time};
 use proptest::prelude::*;
 
-/// Longer than an operation without contention, shorter than stops and than a late WRITE.
+/// Longer than an operation without contention, and shorter than a stop or the delay of a late WRITE.
 const LEASE: Span = Span::from_us(30);
 const LATE: Span = Span::from_us(200);
 
@@ -18,7 +18,7 @@ fn leased(fencing: bool) -> LockKind {
     LockKind::Leased { lease: LEASE, drift: Span::from_us(5), fencing }
 }
 
-/// Longer than an operation whose WRITE hesitates, because no client could keep a shorter lease.
+/// Longer than an operation whose WRITE hesitates: with a shorter lease, no client would keep its lock.
 const LONGER: Span = Span::from_us(80);
 
 fn case(kind: LockKind) -> SpinlockCase {
@@ -53,7 +53,7 @@ fn kinds() -> impl Strategy<Value = LockKind> {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    // A client that stops before each step never keeps its lease to the end.
+    // Not each step, because a client that stops before each step would never keep its lock.
     let stop = (8..40u32, 1..160u64).prop_map(|(one_in, us)| Stop { one_in, span: Span::from_us(us) });
     let hesitation = prop::option::weighted(0.3, (1..30u64).prop_map(Span::from_us));
     (prop::option::weighted(0.5, stop), hesitation, any::<u64>())
@@ -86,7 +86,7 @@ proptest! {
         run(case).map_err(TestCaseError::fail)?;
     }
 
-    /// RC sends again. An atomic whose answer was lost is not executed twice.
+    /// RC sends lost packets again, but does not execute an atomic twice if its answer was lost.
     #[test]
     fn no_count_is_lost_where_packets_are(case in cases(), loss_ppm in 1..20_000u32) {
         let patience = Span::from_ms(60_000);
@@ -95,19 +95,19 @@ proptest! {
             (c.layers.loss_ppm, c.layers.duplicate_ppm, c.layers.reliable) = (loss_ppm, loss_ppm, true);
             c.end = Time::START + patience;
         });
-        // A lost last packet is noticed only after tens of milliseconds. No lease is that long, so few
-        // sections suffice.
+        // The loss of a last packet is noticed only after tens of milliseconds, so sections are few, and
+        // locks have no lease.
         let sections = case.sections.min(6);
         let kind = if let LockKind::Leased { .. } = case.kind { LockKind::Remote(Release::Cas) } else { case.kind };
-        // Spinning for that long would make the test slow.
+        // To spin for tens of milliseconds would make the test slow.
         let waits = Waits { first: Span::from_us(5), most: Span::from_ms(10) };
         let case = SpinlockCase { kind, sections, waits, ..case };
         case.run(&mut cluster, patience).map_err(TestCaseError::fail)?;
     }
 }
 
-/// A client whose WRITE arrives after its lease was taken over. The client's later WRITEs and other clients'
-/// sections decide what it meets.
+/// A client's WRITE number `number` arrives after another client has taken over its lock. What the late WRITE
+/// overwrites depends on later WRITEs of the client and on sections of other clients.
 fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
     let late_write = Some(LateWrite { client: 0, number, span: LATE });
     run(SpinlockCase { faults: Faults { late_write, ..Faults::default() }, ..case(leased(fencing)) })
@@ -117,13 +117,13 @@ fn late(fencing: bool, number: u32) -> Result<Vec<Counted>, String> {
 fn a_late_write_harms_nothing_where_it_is_fenced() {
     for number in 0..20 {
         let counted = late(true, number).unwrap();
-        // It was late: other clients went on without it.
+        // Other clients took the lock over, so the late client had to repeat its section.
         assert!(counted[0].again > 0, "{counted:?}");
     }
 }
 
-/// The test above says little if such a WRITE does no harm anyway. By luck it may do none, between another
-/// client's READ and WRITE.
+/// The test above says little if such a WRITE does no harm anyway. For some numbers it does none, if it
+/// arrives between another client's READ and WRITE.
 #[test]
 fn a_late_write_takes_counts_back_where_it_is_not() {
     let harmed = (0..20).filter_map(|number| late(false, number).err());

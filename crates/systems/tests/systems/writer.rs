@@ -1,4 +1,4 @@
-//! A client that writes to memory it may not write to gets an error, however often it asks.
+//! A client that WRITEs to memory without the right to do so gets an error from each later call, too.
 
 use crate::common::{END, cluster};
 use doorbell_systems::SystemError;
@@ -35,8 +35,8 @@ impl Program for Other {
     }
 }
 
-/// Begins as many calls as may be outstanding. `polls` says whether `completed` or `wait` reports the failure
-/// first.
+/// Begins as many calls as may be outstanding. If `polls` is set, `completed` reports the failure first, else
+/// `wait`.
 struct Writes {
     polls: bool,
 }
@@ -98,7 +98,7 @@ impl Program for Posts {
         }
         let settled = |outbox: &mut Outbox<P>| outbox.settle().map(|()| 0);
         let first = if self.polls { outbox.completed() } else { settled(&mut outbox) };
-        // More calls than completions are left.
+        // Makes more calls than there are completions left.
         let then = (0..=WINDOW).flat_map(|_| [outbox.completed(), settled(&mut outbox)]);
         let found = [first].into_iter().chain(then).collect();
         p.publish("over", &[]);
@@ -106,7 +106,7 @@ impl Program for Posts {
     }
 }
 
-/// Results of all calls after a write to memory that may not be written.
+/// Results of all calls after a WRITE to memory that the client may not write.
 fn told<T>(writes: T) -> Vec<Result<u64, SystemError>>
 where
     T: Program<Output = Result<Vec<Result<u64, SystemError>>, SystemError>>,
@@ -118,7 +118,8 @@ where
     task.take().expect("it ended").expect("no other error")
 }
 
-/// All outstanding work requests complete at once, and are reported as one. Nobody waits for the others.
+/// All outstanding work requests complete at once, and one poll reports them. Later calls must not wait for a
+/// completion.
 #[test]
 fn a_call_that_failed_is_told_of_for_ever() {
     for polls in [true, false] {

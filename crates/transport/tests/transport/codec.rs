@@ -119,7 +119,7 @@ proptest! {
         if let [first, flags, high, low, ..] = &mut bytes[..] {
             (*first, *flags, *high, *low) = (code, *flags & 0x70, 0xff, 0xff);
         }
-        // The error tells the right ICRC. With it, the decoder reaches everything behind the check.
+        // The error contains the right ICRC. A packet with this ICRC passes the check.
         if let Err(DecodeError::Icrc { expected, .. }) = decode(&bytes, &route) {
             let at = bytes.len() - 4;
             bytes[at..].copy_from_slice(&expected.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The smallest driver: two hosts with one QP each, and a faulty network between them.
 //!
-//! Answers are split-phase: a host reads memory and carries out atomics one packet per step, after it has
-//! received the request.
+//! Answers are split-phase: a host first receives a request. It reads memory and carries out atomics in later
+//! steps, one packet a step.
 
 use doorbell_transport::{
     Action, AtomicOp, Body, Keys, Packet, Qp, Queue, ReadStream, RecvQueue, Region, Source, TxPacket,

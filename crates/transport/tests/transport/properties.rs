@@ -13,7 +13,7 @@ struct Work {
     kind: Kind,
     len: u32,
     flags: SendFlags,
-    /// Splits the local data into two SGEs here.
+    /// The byte at which the local data are split into two SGEs.
     split: u32,
 }
 
@@ -134,7 +134,7 @@ fn post_recv(net: &mut Net, host: usize, index: usize) -> bool {
     net.post_recv(host, &RecvWr { wr_id: index as u64, sg_list: &sges }).is_ok()
 }
 
-/// Posts everything as room appears, and runs to the end.
+/// Posts all work requests and RECVs whenever the queues have room, and runs to the end.
 fn carry_out(net: &mut Net, work: [&[Work]; 2], recvs: usize) {
     let mut posted = [0, 0];
     let mut received = [0, 0];
@@ -263,7 +263,7 @@ fn check_unreliable(net: &Net, from: usize, work: &[Work], header: u32) {
             let addr = at(RECVS, wc.wr_id as usize) + u64::from(header);
             assert_eq!(receiver.bytes(addr, w.len), expected(from, index, w.len));
         } else {
-            // A completely placed message ends with its own last packet.
+            // The immediate comes with the last packet, so all packets of this WRITE were written.
             assert_eq!(receiver.bytes(at(TARGETS, index), w.len), expected(from, index, w.len));
         }
         if net.faults.reordering + net.faults.duplication == 0 {

@@ -1,18 +1,20 @@
-//! The command, and the library that it loads.
+//! Helpers of the tests: the command, and the library that the command loads.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The library, in the Cargo profile of the tests. Cargo does not build it for tests of the command.
+/// The library, built in the Cargo profile of the tests. Cargo does not build the library for tests of the
+/// command, so this function does.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let profile = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().expect("it lies in a directory");
         let target = profile.parent().expect("that lies in the target directory");
         let mut cargo = Command::new(env!("CARGO"));
-        // Builds the whole workspace with the needs of its tests, to get the dependency features of `cargo
-        // test --workspace`. Other features would rebuild everything below the library.
+        // Builds the whole workspace with the example that tests need, so that dependencies get the features
+        // that they have in `cargo test --workspace`. With other features, cargo would rebuild all
+        // dependencies of the library.
         cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test"]);
         cargo.arg("--target-dir").arg(target);
         if profile.ends_with("release") {
@@ -24,7 +26,6 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// The `doorbell` command.
 pub(crate) fn doorbell() -> Command {
     Command::new(env!("CARGO_BIN_EXE_doorbell"))
 }
@@ -34,7 +35,7 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Splits a line into words like a shell; single and double quotes hold words together.
+/// Splits a line into words as a shell does. Single and double quotes hold words together.
 pub(crate) fn split_words(line: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {

@@ -22,7 +22,6 @@ fn temporary(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A traced run.
 struct Traced {
     json: serde_json::Value,
     trace: Trace,
@@ -201,8 +200,8 @@ fn a_capture_is_what_was_sent() {
 
 #[test]
 fn wireshark_finds_nothing_malformed() {
-    // Wireshark guesses the protocol of payloads. It mistakes a datagram without payload, or with one that
-    // begins like an Ethernet type, for another protocol.
+    // Wireshark guesses the protocol of payloads. It mistakes a datagram for another protocol if the datagram
+    // has no payload, or if the payload begins like an Ethernet type.
     let checked = ["-o", "ip.check_checksum:TRUE"];
     let no_guesses = ["--disable-protocol", "infiniband.eoib", "-o", "infiniband.identify_payload:FALSE"];
     let options = [checked.as_slice(), &no_guesses].concat();
@@ -228,7 +227,7 @@ fn wireshark_finds_nothing_malformed() {
             psn.parse::<u32>().expect("a PSN")
         });
         assert_eq!(dissected.collect::<Vec<u32>>(), psns, "{name}");
-        // There is also no expert remark at the level of a warning or above.
+        // Wireshark's expert information must have no remark at the level of a warning or above, either.
         let wrong = "_ws.malformed || ip.checksum.status == 0 || _ws.expert.severity >= 6291456";
         let output = tshark(&t.pcap, &["-Y", wrong]).unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
@@ -257,7 +256,7 @@ fn reruns_are_not_traced() {
     assert_eq!(explained.trace.slices.len(), once.trace.slices.len());
 }
 
-/// Runs over RoCE and iWARP, with one packet and with several.
+/// Runs over InfiniBand and iWARP, with operations of one packet and of several.
 #[test]
 fn operations_without_a_cqe_end_when_they_are_acknowledged() {
     for (profile, most) in [("cib", 3), ("e7520-t4", 3)] {
@@ -357,7 +356,7 @@ fn a_run_that_is_refused_leaves_files_as_they_were() {
     assert!(!made.exists());
 }
 
-/// Sends SIGINT to a process once it has written to a file.
+/// Sends SIGINT to a process once the file `written` is not empty.
 fn interrupt(process: u32, written: &Path) {
     while std::fs::metadata(written).map_or(0, |about| about.len()) == 0 {
         std::thread::yield_now();
@@ -385,7 +384,7 @@ fn what_is_kept_of_an_interrupted_run_is_said() {
     assert!(!Trace::read(&std::fs::read(&path).unwrap()).operations().is_empty());
 }
 
-/// Output goes to a device that is always full.
+/// In this test, the trace's file is a device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_takes_no_result_away() {

@@ -11,7 +11,7 @@ const BAR: f64 = 16.0;
 /// Approximate width of a letter.
 const LETTER: f64 = 5.6;
 
-/// Colours for work of CPU, units, links and PCIe; waiting is grey.
+/// Colours for the work of the CPU, units, links and PCIe. Waiting is grey.
 fn colour(name: &str) -> &'static str {
     match name {
         "post" | "MMIO" | "poll" | "core 0" => "#8fb8de",
@@ -22,7 +22,7 @@ fn colour(name: &str) -> &'static str {
     }
 }
 
-/// Duration of a slice in nanoseconds, with picoseconds if known.
+/// Duration of a slice in nanoseconds. It has a decimal if picoseconds are known.
 fn ns(slice: &Slice) -> String {
     match slice.numbers.get("ps") {
         Some(ps) => format!("{:.1}", *ps as f64 / 1e3),

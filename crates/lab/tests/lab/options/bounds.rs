@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1.01;
 /// RECVs that responders post with one doorbell.
 const RECV_BATCH: u64 = 16;
 
-/// Number of machines that post, and number of machines that are posted to.
+/// Number of machines that post, and number of machines that respond.
 fn ends(w: &Resolved) -> (u64, u64) {
     let others = u64::from(w.machines - 1);
     match w.pattern {
@@ -22,7 +22,7 @@ fn ends(w: &Resolved) -> (u64, u64) {
     }
 }
 
-/// RECVs that are posted on a QP.
+/// Number of RECVs that are posted on a QP.
 fn recv_depth(w: &Resolved, profiles: &Profiles) -> u64 {
     let window = 2 * u64::from(w.window().operations());
     let others = u64::from(w.machines - 1);
@@ -39,26 +39,26 @@ fn most(profiles: &Profiles, of: impl Fn(&Profile) -> u64) -> u64 {
     profiles.all().map(of).max().unwrap()
 }
 
-/// Operations with only a part of their cost inside the measured time.
+/// Numbers of operations that may have only a part of their cost inside the measured time.
 struct UnderWay {
-    /// Posted by all threads together, and not yet seen as completed.
+    /// Operations of all threads together that are posted, and whose completion is not yet polled.
     outstanding: u64,
-    /// SENDs received but not yet polled, over all receiving QPs.
+    /// SENDs that are received but not yet polled, over all receiving QPs.
     received: u64,
-    /// SENDs that were polled, with RECVs that are not yet reposted.
+    /// SENDs that were polled, but whose RECVs are not yet reposted.
     taken: u64,
-    /// Operations over UC and UD that are complete at the requester, and not yet accepted by a receiving
-    /// unit. Ports send only as much as the receive buffer of their peer has room for.
+    /// Operations over UC and UD that are complete at the requester, but not yet accepted by a receiving
+    /// unit. They fit into the receive buffers of the peers, because ports send no more.
     in_ports: u64,
     /// Operations that are answered or counted while a receiving unit still issues their DMAs, or a lock is
     /// still held.
     in_units: u64,
-    /// WRITEs that are acknowledged or no longer visible while their DMA writes wait for the PCIe link. A NIC
-    /// has room for as many bytes as a port's receive buffer.
+    /// WRITEs that are acknowledged, or that the requester no longer counts, while their DMA writes wait for
+    /// the PCIe link. A NIC has room for as many bytes as a port's receive buffer.
     unwritten: u64,
-    /// If machines differ, one of them bounds all by its share of the operations. The share is exact but for
-    /// a round of batches. Outstanding operations there count double at the other machines: QPs share them up
-    /// to 1 to 2.
+    /// If machines differ, one of them bounds all machines by its share of the operations. The share is exact
+    /// except for a round of batches. Outstanding operations at this machine count twice, because QPs may
+    /// share them in a ratio of up to 1 to 2.
     shares: u64,
 }
 
@@ -108,8 +108,8 @@ impl UnderWay {
         }
     }
 
-    /// Operations that can be counted when measuring ends without their full cost. A SEND counts once it is
-    /// received, possibly before its requester sees it completed.
+    /// Operations that can be counted at the end of the measured time before they have had their full cost. A
+    /// SEND counts once it is received, possibly before its requester polls its completion.
     fn at_end(&self, w: &Resolved) -> u64 {
         let sent = if w.consumes_recvs() { self.outstanding } else { 0 };
         sent + self.taken + self.in_ports + self.in_units + self.unwritten
@@ -119,15 +119,15 @@ impl UnderWay {
         if self.shares == 0 {
             return (self.at_begin(w) + self.at_end(w)) as f64;
         }
-        // This holds even if nothing is outstanding at the start. By the end, posts to the slowest machine
-        // may wait there while equally many posts to other machines are done.
+        // At least all outstanding operations, even if nothing is outstanding at the start: at the end, posts
+        // to the slowest machine may still wait, while equally many posts to other machines have completed.
         let at_begin = (2 * self.at_begin(w)).max(self.outstanding);
         (at_begin + 2 * self.at_end(w) + self.shares) as f64
     }
 }
 
-/// Number of operations by which a run may exceed a bound by chance. All-to-all destinations are drawn, and
-/// if machines differ, a bound assumes equal shares. It is five standard deviations of a machine's share.
+/// Number of operations by which a run may exceed a bound by chance: five standard deviations of a machine's
+/// share. The destinations of all-to-all are drawn, but if machines differ, a bound assumes equal shares.
 fn chance(w: &Resolved, profiles: &Profiles, operations: f64) -> f64 {
     let drawn = w.pattern == Pattern::AllToAll && !profiles.are_alike();
     let at_a_time = if w.transport == QpType::Ud { 1 } else { w.batch };
@@ -148,8 +148,8 @@ fn costs(w: &Resolved, limit: &Limit) -> Vec<f64> {
     operations.iter().enumerate().map(of).collect()
 }
 
-/// Number of average operations with the cost of the completed ones, because the drawn kinds are known. If
-/// machines differ, the kinds per machine are unknown, so a chance deviation is subtracted.
+/// The number of average operations that cost as much as the completed ones, whose kinds are known. If
+/// machines differ, the kinds per machine are unknown, so a deviation by chance is subtracted.
 fn taken(w: &Resolved, profiles: &Profiles, outcome: &Seen<'_>, costs: &[f64]) -> f64 {
     let done = outcome.completed as f64;
     if outcome.kinds.len() < 2 {

@@ -1,4 +1,4 @@
-//! Draws option sets as a user may write them: a workload or system file, line by line.
+//! Draws sets of options, as the lines of a file for a workload or a system.
 
 use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
@@ -63,7 +63,7 @@ impl Said {
         std::iter::once(lines(&self.lines)).chain(machines).chain(classes).collect()
     }
 
-    /// All sets with one thing less.
+    /// All sets with one line, machine group or class less.
     pub(crate) fn with_less(&self) -> impl Iterator<Item = Said> {
         let without_line = |at: usize| {
             let mut less = self.clone();
@@ -95,7 +95,7 @@ impl Said {
     }
 }
 
-/// Systems that need neither UC nor UD.
+/// Systems that can run without UC and UD.
 const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 
 /// An option of a verbs workload or of a system.
@@ -115,8 +115,8 @@ impl Wanted {
         verbs.into_iter().chain(SYSTEMS.iter().flat_map(|entry| of(Some(entry), &entry.fields))).collect()
     }
 
-    /// Whether the option may have an answer on a profile. iWARP has only RC, which is enough for
-    /// [`OVER_RC`].
+    /// Whether a set with the option can be answered on a profile. iWARP has only RC, so of the systems only
+    /// [`OVER_RC`] run.
     pub(crate) fn is_for(&self, profile: &str) -> bool {
         let iwarp = Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp());
         !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
@@ -149,7 +149,7 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     for field in Workload::fields() {
         match field.key {
             "machine" | "class" => {}
-            // Keep the cluster small.
+            // These values keep the cluster small.
             "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
             "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
@@ -176,7 +176,8 @@ fn is_mixed(draws: &mut Draws, wanted: &str) -> bool {
     ["mix", "inline_up_to"].contains(&wanted) || draws.percent(20)
 }
 
-/// Moves the options of threads into classes. Usually all of them move; otherwise classes inherit some.
+/// Moves the options of threads into classes. Usually all of them move. In other cases classes inherit some
+/// options from the top level.
 fn in_classes(draws: &mut Draws, said: &mut Said, profile: &str, wanted: &str) {
     let is_own = |key: &str| ThreadClass::FIELDS.iter().any(|field| field.key == key);
     let inherit = draws.percent(20);
@@ -224,7 +225,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
     let flat = Profile::named(profile).is_ok_and(|profile| profile.hierarchy.is_none());
     for key in ["host", "set"] {
         let field = Workload::fields().into_iter().find(|field| field.key == key).unwrap();
-        // A flat profile gets a host with cache sizes for options that need them.
+        // Options that need cache sizes get a host that has them, if the profile has none.
         let wanted = if entry.name == "touch" && flat && draws.percent(80) { "host" } else { wanted };
         line(draws, &mut said, field, profile, wanted);
     }
@@ -232,7 +233,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
         match field.key {
             "clients" => said.lines.push(("clients", draws.among(1, 5).to_string())),
             "pairs" => said.lines.push(("pairs", draws.of_any_magnitude(64, 4096).to_string())),
-            // A run lasts until the rounds or joins that it began are over.
+            // Small, because a run lasts until the rounds or joins that it began are over.
             key @ ("tuples" | "round_entries") => {
                 said.lines.push((key, draws.of_any_magnitude(1, 512).to_string()));
             }
@@ -286,10 +287,11 @@ const GOES_WITH: &[(&str, &str, &[&str])] = &[
     ("reply", "request", &["\"send-rc\"", "\"write-rc\""]),
 ];
 
-/// Makes options consistent: the wanted one gets what it requires, and other options are dropped.
+/// Makes options consistent: adds the values that the wanted option requires, and drops other options whose
+/// requirements are not met.
 fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str) -> bool) {
     for &(key, other, values) in GOES_WITH.iter().filter(|(_, other, _)| has(other)) {
-        // A wanted rate may have any value, and arrivals go with it.
+        // If the wanted option is the rate, it may have any value, and arrivals go with it.
         let any = (key, other, wanted) == ("arrivals", "rate", "rate");
         let fits = |said: &Said| {
             said.lines.iter().any(|(k, v)| *k == other && (any || values.contains(&v.as_str())))
@@ -333,7 +335,7 @@ fn machines(draws: &mut Draws, profile: &str) -> Vec<String> {
     (0..groups).map(&mut group).collect()
 }
 
-/// A profile parameter with a value between half and twice its own.
+/// A profile parameter, set to a value between half and twice its own value.
 fn setting(draws: &mut Draws, profile: &str) -> String {
     let of = Profile::named(profile).unwrap();
     let parameter = &of.parameters[draws.among(0, of.parameters.len() as u64 - 1) as usize];
@@ -347,7 +349,8 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
         FieldKind::Number { least, most, unit } => number(draws, field.key, unit, least, most).to_string(),
         FieldKind::Switch => draws.percent(60).to_string(),
         FieldKind::Name(names) => quoted(draws.one_of(names)),
-        // A shorter timeout is refused, because the message may not be lost.
+        // At least 9 ms, because a shorter time is refused: a message that is merely late must not count as
+        // lost.
         FieldKind::Time { .. } if field.key == "give_up" => quoted(format!("{}ms", draws.among(9, 100))),
         FieldKind::Time { zero } => quoted(format!("{}ns", draws.of_any_magnitude(u64::from(!zero), 3000))),
         FieldKind::Share(least, most) => quoted(if draws.percent(50) { least } else { most }),

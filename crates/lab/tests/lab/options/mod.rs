@@ -1,9 +1,9 @@
 //! Random option sets of workloads and systems on each profile are answered correctly or refused.
 //!
-//! Each set is refused in one sentence, or run. A run is audited (`lab/simulate/audit`), respects its bounds,
-//! ends as intended, and describes itself correctly. The test prints its seed; `DOORBELL_SEED` repeats it.
-//! `DOORBELL_CASES` is the number of sets per profile; hundreds need a release build. `DOORBELL_SHOW=1`
-//! prints every set and its run time. A failing set is simplified before it is reported.
+//! Each set is refused in one sentence, or run. A run is audited (`lab/simulate/audit`). It must respect its
+//! bounds, end as intended, and describe itself correctly. The test prints its seed, and `DOORBELL_SEED`
+//! repeats a seed. `DOORBELL_CASES` is the number of sets per profile; hundreds need a release build.
+//! `DOORBELL_SHOW=1` prints every set and its run time. A failing set is simplified before it is reported.
 
 mod bounds;
 mod draw;
@@ -23,13 +23,14 @@ const CASES: u64 = 40;
 /// Percentage of sets that may be refused.
 const REFUSED: u64 = 20;
 
-/// Most characters of a refusal.
+/// Largest number of characters of a refusal.
 const SENTENCE: usize = 500;
 
-/// Stride through the list of options: a prime that does not divide the length of the list.
+/// Stride through the list of options. It is a prime that does not divide the length of the list, so all
+/// options have their turn.
 const STRIDE: usize = 7919;
 
-/// Tolerance: the reported rate covers all completions, its interval only whole batches.
+/// Tolerance, because the reported rate covers all completions, but its interval covers only whole batches.
 const SLACK: f64 = 1.02;
 
 /// Outcome of an option set.
@@ -38,7 +39,7 @@ enum End {
     Answered,
     /// The set was refused in one sentence.
     Refused,
-    /// The set has a wrong answer, or none.
+    /// The set has a wrong answer, or no answer.
     Wrong(String),
 }
 
@@ -159,7 +160,7 @@ fn simplest(said: Said, why: String) -> (Said, String) {
     simpler.map_or((said, why), |(less, why)| simplest(less, why))
 }
 
-/// Most sets to draw until one with the wanted option is answered.
+/// Largest number of sets to draw until a set with the wanted option is answered.
 const TRIES: u64 = 40;
 
 #[derive(Default)]
@@ -172,8 +173,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Draws sets with an option until one is answered. In some cases, the first set counts even if it is
-    /// refused.
+    /// Draws sets with an option until a set is answered. In some cases, a refused first set counts, too.
     fn case(&mut self, profile: &str, seed: u64, wanted: Wanted) {
         let mut draws = Draws::new(seed);
         let mut may_be_refused = draws.percent(REFUSED / 2);
@@ -218,7 +218,7 @@ fn what_is_asked_for_is_answered_rightly_or_refused() {
     let (mut turn, mut drawn) = (0, 0);
     for profile in Profile::names() {
         for _ in 0..cases {
-            // Options take turns independently of the profile.
+            // Options have their turns independently of the profile.
             let mut next = || {
                 turn += 1;
                 all[turn * STRIDE % all.len()]
@@ -234,7 +234,7 @@ fn what_is_asked_for_is_answered_rightly_or_refused() {
     let told = wrong.join("\n");
     assert!(wrong.is_empty(), "DOORBELL_SEED={seed}: {} of {drawn} sets:\n{told}", wrong.len());
     assert!(refused * 100 <= REFUSED * drawn, "DOORBELL_SEED={seed}: {refused} refused");
-    // A small number of sets cannot contain every option.
+    // Few sets cannot contain every option.
     let unseen: Vec<String> = all.iter().map(Wanted::name).filter(|name| !seen.contains(name)).collect();
     let few = drawn < 2 * all.len() as u64;
     assert!(few || unseen.is_empty(), "DOORBELL_SEED={seed}: no set that was answered has {unseen:?}");

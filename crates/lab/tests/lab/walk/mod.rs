@@ -1,10 +1,10 @@
 //! Checks for artefacts of the simulator: no small step of an option changes the rate out of proportion.
 //!
-//! The tests walk along QPs, window, threads and size on each profile of ATC'16. From one value to the next,
-//! the rate must not fall by more than a quarter. It must not grow by more than a quarter beyond the growth
-//! of the option. Changes that layout explains (`layout.rs`) are allowed. Some walks are fixed, at points of
-//! earlier trouble; other walks are drawn. The test prints its seed; `DOORBELL_SEED` repeats it.
-//! `DOORBELL_CASES` is the number of drawn steps. `DOORBELL_SHOW=1` prints every curve.
+//! The tests walk along QPs, window, threads and size on each profile of ATC'16. From one value of the option
+//! to the next, the rate must not fall by more than a quarter. It must not exceed the growth of the option by
+//! more than a quarter. Changes that layout explains (`layout.rs`) are allowed. Some walks are fixed, at
+//! points of earlier flaws. Other walks are drawn. The test prints its seed, and `DOORBELL_SEED` repeats a
+//! seed. `DOORBELL_CASES` is the number of drawn steps. `DOORBELL_SHOW=1` prints every curve.
 
 mod layout;
 
@@ -21,24 +21,24 @@ const PROFILES: [&str; 3] = ["cx", "cx3", "cib"];
 /// Number of drawn steps.
 const CASES: u64 = 24;
 
-/// Largest factor between neighbouring values. After a small number comes the next number; falls there are
-/// not judged.
+/// Largest factor between neighbouring values. The neighbour of a small number is the next number, and falls
+/// between such numbers are not judged.
 const NEAR: f64 = 1.1;
 
-/// Smallest share of the rate that a step must leave.
+/// A step must leave at least this share of the rate.
 const LEFT: f64 = 0.75;
 
 /// Largest growth of the rate, relative to the growth of the option.
 const GAIN: f64 = 1.25;
 
-/// Microseconds of warm-up, beyond the time to read all contexts once, and of measurement. A suspicious step
-/// and a run with few operations take longer by these factors.
+/// Microseconds of warm-up, in addition to the time to read all contexts once, and of measurement. Runs with
+/// few operations, and runs that check a suspicious step, take longer by the other two factors.
 const WARMUP: f64 = 20.0;
 const DURATION: f64 = 20.0;
 const LONGER: f64 = 6.0;
 const LONGEST: f64 = 200.0;
 
-/// Fewer operations than this are few.
+/// A run with fewer operations than this has few operations.
 const FEW: u64 = 200;
 
 /// A workload.
@@ -53,7 +53,7 @@ struct WalkPoint {
     qps: u32,
     window: u32,
     size: u32,
-    /// 0 for the usual value. Completions then come in lumps, which grow with the window.
+    /// 0 for the usual value. Completions then come in lumps whose size grows with the window.
     signal_every: u32,
 }
 
@@ -137,7 +137,7 @@ impl WalkPoint {
         let outcome =
             doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &Control::quiet());
         let outcome = outcome.unwrap_or_else(|e| panic!("{self}: {e}"));
-        // All outstanding operations may end at once.
+        // All outstanding operations may complete at once, so a longer run needs more operations.
         let at_once = u64::from(self.window * self.threads * self.machines);
         let enough = if times < LONGER { FEW } else { FEW + 4 * at_once };
         if outcome.verbs().completed < enough && times < LONGEST {
@@ -156,7 +156,8 @@ impl fmt::Display for WalkPoint {
     }
 }
 
-/// Describes the flaw of a step from one value to the next with these rates, if it has one.
+/// Describes the flaw of a step from one value to the next, if the step has one. `rates` are the rates before
+/// and after.
 fn flaw(at: WalkPoint, axis: Axis, (from, to): (u32, u32), rates: (f64, f64)) -> Option<String> {
     let [one, other] = [from, to].map(|value| at.at(axis, value));
     let (profiles, before) = one.resolved()?;
@@ -184,7 +185,8 @@ fn walk(at: WalkPoint, axis: Axis, values: &[u32]) -> Vec<String> {
     let step = |pair: &[(u32, f64)]| {
         let [(from, before), (to, after)] = *pair else { unreachable!("windows of two") };
         let flawed = to <= next(from) && flaw(at, axis, (from, to), (before, after)).is_some();
-        // A flaw in a short time may be chance, or threads with many QPs may not have begun yet.
+        // Repeats a flawed step with longer runs: in a short run, a flaw may be chance, or threads with many
+        // QPs may not have begun.
         let [before, after] = [from, to].map(|value| flawed.then(|| at.at(axis, value).rate(LONGEST))?);
         flaw(at, axis, (from, to), (before?, after?))
     };
@@ -196,7 +198,7 @@ fn next(value: u32) -> u32 {
     ((f64::from(value) * NEAR) as u32).max(value + 1)
 }
 
-/// Values from `from` to `to`, each near the one before.
+/// Values from `from` to `to`, each near the previous one.
 fn near(from: u32, to: u32) -> Vec<u32> {
     std::iter::successors(Some(from), |&value| Some(next(value))).take_while(|&value| value <= to).collect()
 }
@@ -236,7 +238,7 @@ fn all() -> impl Iterator<Item = WalkPoint> {
     PROFILES.into_iter().flat_map(|profile| VERBS.map(|verb| (profile, verb))).flat_map(of)
 }
 
-/// Each profile and verb without the pattern all-to-all, which takes longest.
+/// Each profile, verb and pattern, except all-to-all, which takes longest.
 fn one_way() -> impl Iterator<Item = WalkPoint> {
     all().filter(|at| at.pattern != "all-to-all")
 }
@@ -256,19 +258,19 @@ fn qps_of_a_thread() {
     none(all().flat_map(|at| walk(at, Axis::Qps, &near(1, 8))));
 }
 
-/// From QPs with contexts that fit to QPs with contexts that do not.
+/// Walks from few QPs, whose contexts fit into the caches, to many QPs, whose contexts do not.
 #[test]
 fn qps_beyond_the_caches() {
     none(all().filter(|at| at.transport == "rc").flat_map(|at| {
         let at = WalkPoint { threads: 4, window: 64, signal_every: 1, ..at };
         let entries = profile(at.profile).device.caches.responder_entries;
-        // With the pattern inbound, 8 QPs of the two other machines lead to each thread number.
+        // With the pattern inbound, the two other machines together have 8 QPs for each QP of a thread.
         walk(at, Axis::Qps, &near(entries / 16, entries / 5))
     }));
 }
 
-/// From fewer QPs per thread than the window to more, if not all contexts fit. Two operations then no longer
-/// wait at one QP.
+/// Walks from fewer QPs per thread than the window to more, while not all contexts fit. With more QPs, two
+/// operations no longer wait at one QP.
 #[test]
 fn qps_beyond_the_window() {
     let at =
@@ -276,7 +278,7 @@ fn qps_beyond_the_window() {
     none(walk(at, Axis::Qps, &[14, 15, 16, 17]).into_iter());
 }
 
-/// One machine has one QP to the other, which has two; then each has two.
+/// First one machine has one QP and the other has two. Then each machine has two.
 #[test]
 fn qps_of_two_machines() {
     let at = WalkPoint {
@@ -297,8 +299,8 @@ fn qps_of_inbound_reads() {
     none(walk(at, Axis::Qps, &near(4, 30)).into_iter());
 }
 
-/// Total windows of all threads around the capacity for WQEs, and for WQEs of READs: 128 on cx and cx3, 256
-/// on cib.
+/// Windows of all threads together around a NIC's capacity for WQEs, and for WQEs of READs: 128 on cx and
+/// cx3, 256 on cib.
 #[test]
 fn windows() {
     none(one_way().flat_map(|at| {

@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The paper's WQEs: ten of 65 bytes.
+/// The paper's example has ten WQEs of 65 bytes.
 const WQES: u32 = 10;
 const WQE_BYTES: u32 = 65;
 
@@ -72,7 +72,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// Link-layer packets in percent of the bytes of the TLPs.
+/// Bytes of link-layer packets, in percent of the bytes of the TLPs.
 fn link_layer_percent(profile: &Profile, t: &Transactions) -> f64 {
     let packets = t.host_to_device_tlps * profile.device.pcie.dllp_millibytes;
     packets as f64 / 1000.0 / t.host_to_device_bytes as f64 * 100.0

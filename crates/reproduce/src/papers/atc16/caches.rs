@@ -17,11 +17,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Words of the page test and the bytes between them: 64 MB in all.
+/// Number of words in the page test, and bytes from one word to the next: 64 MB in all.
 const WORDS: u32 = 16384;
 const STRIDE: u32 = 4096;
 
-/// QPs per thread of the all-to-all test. With at least six, each machine has a QP.
+/// QPs per thread in the all-to-all test. With at least six QPs, a thread reaches each other machine.
 const QPS: [(&str, [u32; 2]); 2] = [("cx3", [6, 18]), ("cib", [6, 30])];
 
 /// Machines of the all-to-all test.
@@ -45,7 +45,7 @@ fn all_to_all(qps: u32) -> Workload {
     briefly(300, workload)
 }
 
-/// Share of look-ups in caches of a kind that miss.
+/// Share of look-ups that miss, in all caches of a kind.
 fn miss_rate(outcome: &Outcome, kind: Resource) -> f64 {
     let caches = outcome.caches.iter().filter(|c| c.cache.resource() == kind);
     let (all, misses) = caches.fold((0, 0), |(all, misses), c| (all + c.hits + c.misses, misses + c.misses));

@@ -29,18 +29,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
 
-/// Client counts: all, a subset that suffices for rates, and counts that take too long for a quick run.
+/// Client counts of a quick run, a subset that suffices for rates, and further counts for dense curves.
 const CLIENTS: [u32; 7] = [35, 70, 140, 280, 560, 1120, 2240];
 const SOME: [u32; 5] = [35, 70, 280, 560, EXPLAINED];
 const MANY: [u32; 2] = [4480, 8960];
 
-/// Client count with which the bottleneck is observed: every request misses.
+/// Client count with which the bottleneck is observed. With so many clients, every request misses.
 const EXPLAINED: u32 = 1120;
 
-/// Outstanding requests of all clients together, at least one each. Figure 7 has 70 times 32.
+/// Outstanding requests of all clients together. Each client has at least one. Figure 7 has 70 times 32.
 const LOAD: u32 = 70 * 32;
 
-/// Cores of the server, or all cores if it has fewer. Spec-S0 is fastest with this many (4.2.2).
+/// Cores of the server. A server with fewer cores uses all. Spec-S0 is fastest with this many (4.2.2).
 const CORES: u32 = 10;
 
 /// A rate of at least this share of the best rate counts as kept.
@@ -173,8 +173,8 @@ impl DesignsByClients {
         })
     }
 
-    /// Fewest clients from which on requests by SEND are always faster, among the client counts that were
-    /// run.
+    /// Smallest client count from which on requests by SEND are always faster than requests by WRITE. Only
+    /// client counts that were run are compared.
     fn crossing(&self) -> Option<u32> {
         let both = || self.writes.outcomes.iter().zip(&self.sends.outcomes);
         let behind = both().filter(|(write, send)| send.mops <= write.mops).count();
@@ -212,14 +212,15 @@ fn less_scalable(cib: &DesignsByClients, limited: &Outcome) -> Check {
     because(check, limited)
 }
 
-/// Adds the limit of the rate when contexts miss in the cache.
+/// Adds the limit of `limited`, a run in which contexts miss in the cache.
 fn because(check: Check, limited: &Outcome) -> Check {
     let found = 100.0 * found_in(limited, NicCache::QpResponder);
     let note = format!("{}; {found:.0}% of QP contexts found: {}", check.note, setting(limited));
     check.limited_by(limited).note(note)
 }
 
-/// Largest client count for comparing replies. It exceeds the cached contexts of either kind of QP.
+/// Largest client count for comparing replies. It exceeds the number of contexts that the NIC caches for
+/// requesters, and the number for responders.
 const SEVERAL_HUNDRED: u32 = 560;
 
 /// Compares HERD's RPCs with two others: requests by SEND, and replies by WRITE over one connected QP per
@@ -257,7 +258,7 @@ fn connected_replies(qps: u32) -> Workload {
         window_per_qp: Some(32),
         ..Workload::default()
     };
-    // The time exceeds a round over all QPs with a window each.
+    // In this time, a core posts more than one window on each of its QPs.
     briefly(1500, workload)
 }
 

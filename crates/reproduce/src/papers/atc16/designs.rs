@@ -19,7 +19,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Core counts of the server and client counts. Each design gets those that are best for it.
+/// Core counts of the server and client counts. A design is run with each core count or each client count.
+/// Its highest rate counts.
 const CORES: [u32; 3] = [6, 10, 14];
 const CLIENTS: [u32; 3] = [32, 64, 96];
 

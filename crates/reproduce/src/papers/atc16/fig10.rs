@@ -64,7 +64,7 @@ impl StoreRates {
         Ok(StoreRates { cluster, clients, emulated: series(false)?, built: series(true)? })
     }
 
-    /// Share of the rate of GETs that remains when this many operations in a thousand are PUTs.
+    /// Rate with this many PUTs per thousand operations, relative to the rate without PUTs.
     fn left(&self, permille: u32) -> f64 {
         let at = PERMILLE.iter().position(|p| *p == permille).unwrap_or(0);
         self.emulated[at].mops / self.emulated[0].mops

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Most cores of the sweep.
+/// Largest number of cores in the sweep.
 const CORES: u32 = 8;
 
 /// A core count saturates if it reaches this share of the best rate.
@@ -93,7 +93,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     })
 }
 
-/// Number of cores that reach the rate that PCIe allows.
+/// Smallest number of cores that reaches [`SATURATED`] of the best rate, with its bottleneck.
 fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet> {
     let best = outcomes.iter().map(|o| o.mops).fold(0.0, f64::max);
     let enough = outcomes.iter().position(|o| o.mops >= SATURATED * best).unwrap_or(0) as u32 + 1;
@@ -102,7 +102,7 @@ fn saturating(ctx: &Ctx<'_>, outcomes: &[Arc<Outcome>]) -> Result<Check, NotYet>
     Ok(Check::number("atc16-mq-4cores-saturate", "cib", enough).limited_by(&outcome).note(rule))
 }
 
-/// A header-only reply takes half the WQE bytes.
+/// A header-only reply has half the WQE bytes of a regular one, so PCIe allows more replies.
 fn reply_limits(ctx: &Ctx<'_>) -> Check {
     let pcie = &ctx.profile("cib").device.pcie;
     let (regular, header_only) =

@@ -32,7 +32,7 @@ const QPS: [u32; 3] = [1, 2, 4];
 /// Rates that rise by a smaller factor count as flat.
 const FLAT: f64 = 1.05;
 
-/// Rates of one cluster in Mops, with 1, 2 and 4 QPs.
+/// Rates of one cluster with 1, 2 and 4 QPs, in Mops.
 struct Bars {
     cluster: &'static str,
     plain: [f64; 3],
@@ -50,7 +50,7 @@ impl Bars {
         Ok(Bars { cluster, plain: rates(1)?, batched: rates(BATCH)? })
     }
 
-    /// Rate with `QPS[i]` QPs, relative to one QP, with batches.
+    /// Rate with batches and `QPS[i]` QPs, relative to batches and one QP.
     fn gain(&self, i: usize) -> f64 {
         self.batched[i] / self.batched[0]
     }
@@ -112,10 +112,11 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves: curves.collect(), ..Findings::default() })
 }
 
-/// The least and the most that [`number`] may be if a claim in words holds on a cluster.
+/// Smallest and largest [`number`] with which a claim in words holds on a cluster.
 pub(super) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     match claim {
-        // The label of the rate without batches has one digit before the point, or two.
+        // In the figure, the rate without batches has one digit before the point on cx, and two on the other
+        // clusters.
         "atc16-fig11b-labels" if cluster == "cx" => Some((1.0, 9.95)),
         "atc16-fig11b-labels" => Some((9.95, 99.5)),
         "atc16-mq-nonbatch-flat" => Some((1.0, FLAT)),
@@ -124,7 +125,7 @@ pub(super) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
 }
 
 /// A claim in words as a number on one cluster. The number is the rate of one core without batches, or the
-/// factor by which several QPs raise it.
+/// factor by which several QPs raise this rate.
 pub(super) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
     range(claim, cluster)?;
     let cluster = CLUSTERS.into_iter().find(|c| *c == cluster)?;
@@ -137,7 +138,7 @@ pub(super) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
 /// Several QPs do not help a core that has much work for each message.
 fn slow_core(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let mut busy = ctx.profile("cib").clone();
-    // The core has as much additional work per message as a sending unit has.
+    // The additional work per message takes longer than a sending unit needs for a message.
     busy.host.build_wqe += busy.device.tx.send + busy.device.tx.fetched_wqe + Span::from_ns(20);
     let workloads: [Workload; 2] = [1, 4].map(|q| micro::one_core_send(&busy, BATCH, q));
     let quick = ctx.measure("cib", "s33", &workloads)?;

@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payloads of the figure in bytes. The transition is looked for among the powers of two.
+/// Payloads of the figure in bytes. The transition is the first matching power of two.
 const SIZES: [u32; 9] = [8, 16, 32, 64, 96, 128, 160, 192, 256];
 
 /// More payloads for dense curves.
@@ -58,7 +58,8 @@ struct DesignRates {
     limit: Vec<f64>,
 }
 
-/// READs or WRITEs, in millions per second, that the link carries in the direction of the payload.
+/// Highest rate of READs or WRITEs, in millions per second, that the link allows in the direction of the
+/// payload.
 fn link_limit(profile: &Profile, opcode: Opcode, transport: QpType, size: u32) -> f64 {
     let load = match opcode {
         Opcode::Read => profile.response_on_link(opcode, transport, size),
@@ -100,7 +101,7 @@ impl DesignRates {
         self.write[self.at(32)].mops
     }
 
-    /// The first payload among the powers of two at which the link limits READs.
+    /// Smallest power of two for which the link limits READs with this payload.
     fn transition(&self) -> u32 {
         let doubling = self.sizes.iter().enumerate().filter(|(_, s)| s.is_power_of_two());
         let mut limited = doubling.filter(|(i, _)| self.read[*i].mops >= AT_LIMIT * self.limit[*i]);
@@ -115,8 +116,8 @@ impl DesignRates {
         shares.iter().sum::<f64>() / shares.len().max(1) as f64
     }
 
-    /// Whether READs are flat up to half of the transition, and follow the link's limit from the transition
-    /// on.
+    /// Whether the rate of READs is flat up to half of the transition's payload, and follows the link's limit
+    /// from the transition on.
     fn has_shape(&self) -> bool {
         let transition = self.transition();
         let small = self.sizes.iter().zip(&self.read).filter(|(s, _)| 2 * **s <= transition);
@@ -179,16 +180,17 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     })
 }
 
-/// The claim that the link limits READs of cib from this size on.
+/// Id and payload of the claim that the link limits READs of cib from this payload on.
 const TRANSITION: (&str, u32) = ("atc16-read-transition-cib", 64);
 
-/// The least and the most that [`number`] may be if the claim holds.
+/// Smallest and largest [`number`] with which the claim holds.
 pub(super) fn range(claim: &str) -> Option<(f64, f64)> {
     (claim == TRANSITION.0).then_some((AT_LIMIT, 1.0 / AT_LIMIT))
 }
 
-/// A transition as a number from two runs. The rate of READs of the transition's size is divided by the
-/// link's limit and by the rate at half the size; the number is the smaller quotient.
+/// The claim of [`TRANSITION`] as a number from two runs, with the transition's payload and with half of it.
+/// The rate with the transition's payload is divided by the link's limit, and by the rate with half the
+/// payload. The number is the smaller quotient.
 pub(super) fn number(ctx: &Ctx<'_>, claim: &str) -> Option<Result<f64, NotYet>> {
     range(claim)?;
     let (profile, size) = (ctx.profile("cib"), TRANSITION.1);
@@ -211,7 +213,7 @@ fn transition(ctx: &Ctx<'_>, claim: &'static str, sweep: &DesignRates) -> Result
     Ok(check)
 }
 
-/// The part of the link's nominal rate that READs of `size` bytes use.
+/// The share of the link's nominal rate that READs of `size` bytes use.
 fn saturates(claim: &'static str, sweep: &DesignRates, size: u32, nominal: f64) -> Check {
     let share = sweep.link_use(size);
     let note = format!("{:.1}% of the link's time, in the units of its name", share * 100.0);
@@ -244,7 +246,7 @@ fn axes(sweeps: &[DesignRates]) -> Check {
     Check::statement("atc16-fig12-axes", "cib", sweeps.iter().zip(tops).all(fits), seen.join("; "))
 }
 
-/// RECVs compared with WRITEs: a second DMA write makes RECVs slower.
+/// Compares RECVs with WRITEs. A RECV takes a second DMA write, and this makes it slower.
 fn recvs(sweeps: &[DesignRates]) -> Vec<Check> {
     let seen = |s: &DesignRates| {
         let [header_only, regular] = s.recv;

@@ -33,14 +33,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Windows of the figure.
 const WINDOWS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/// Rates within this relative difference count as equal. Of equally good windows, the largest is taken.
+/// Rates within this relative difference count as equal. Among windows with equal rates, the largest is the
+/// best.
 const SAME: f64 = 0.01;
 
 /// Bytes of each operation, as in the paper.
 const BYTES: u32 = 8;
 
-/// Windows of `n` from all cores to 14 remote processes, one on each of 14 machines. As in the authors'
-/// program (rw-allsig), each thread has one QP and signals only the last WQE of a window.
+/// All cores post windows of `n` operations to 14 remote processes, one on each of 14 machines. As in the
+/// authors' program (rw-allsig), each thread has one QP and signals only the last WQE of a window.
 fn workload(verb: Verb, n: u32) -> Workload {
     let workload = Workload {
         verb: Some(verb),
@@ -53,7 +54,8 @@ fn workload(verb: Verb, n: u32) -> Workload {
         drain: Some(true),
         ..Workload::default()
     };
-    // A window counts only when it is complete. The rate is coarse unless hundreds of windows complete.
+    // The operations of a window count only when all have completed. The rate is coarse unless hundreds of
+    // windows complete.
     briefly(300.max(20 * u64::from(n)), workload)
 }
 
@@ -207,7 +209,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
-/// Whether both rate and PCIe reads rise, and neither falls by more than runs differ.
+/// Whether both the rate and the PCIe reads rise from the first to the last window, and neither falls by more
+/// than [`SAME`] at any step.
 fn both_rise(read: &SequencerSeries) -> (bool, String) {
     let rising = |values: &[f64]| {
         let steps = values.windows(2).all(|w| w[1] >= (1.0 - SAME) * w[0]);
@@ -220,7 +223,7 @@ fn both_rise(read: &SequencerSeries) -> (bool, String) {
     (rising(&rates) && rising(&reads), seen)
 }
 
-/// The NIC looks up a WQE for its request and again for the response.
+/// The NIC looks up a READ's WQE twice: for the request, and for the response.
 fn miss_points(read: &SequencerSeries) -> Check {
     let Some(last) = read.points.last() else { unreachable!("the figure has points") };
     let (hits, misses) = look_ups(&last.outcome, Resource::WqeCache);
@@ -239,7 +242,8 @@ fn axes(series: &[&SequencerSeries]) -> Check {
     Check::statement("atc16-fig13b-axes", "cib", highest <= 100.0 && highest > 50.0, seen)
 }
 
-/// Compares the estimate, counted reads less expected reads, with the misses of the caches.
+/// Compares the paper's estimate of misses with the misses of the caches. The estimate is counted less
+/// expected PCIe reads.
 fn estimate(ctx: &Ctx<'_>, series: &[&SequencerSeries]) -> Check {
     let mut worst: f64 = 0.0;
     let mut seen = String::new();

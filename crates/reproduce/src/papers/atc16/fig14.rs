@@ -144,7 +144,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves: sweeps.iter().map(CounterSweep::curve).collect(), ..Findings::default() })
 }
 
-/// Each atomic takes one PCIe read and one write. Atomics that share a lock run one after the other.
+/// Each atomic takes one PCIe read and one PCIe write. Atomics that share a lock run one after the other.
 fn internal_lock(ctx: &Ctx<'_>, cib: &CounterSweep) -> Check {
     let one = cib.at(1);
     let p = ctx.profile("cib");
@@ -166,7 +166,7 @@ fn lock_hold(sweeps: &[CounterSweep]) -> Check {
     Check::statement("atc16-seq-lock-hold", "cib", holds, seen.join(", "))
 }
 
-/// Atomics on one word against READs, on the cluster with the smallest difference.
+/// Compares atomics on one word with READs, on the cluster with the smallest difference.
 fn contention(ctx: &Ctx<'_>, sweeps: &[CounterSweep]) -> Result<Check, NotYet> {
     let mut least = f64::INFINITY;
     for sweep in sweeps {

@@ -41,7 +41,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-fig2a-gen3-completion-hdr", "cib", gen3.completion_header),
         Check::number("atc16-s21-crc-intel", "cib", gen3.read_completion),
         Check::number("atc16-s21-crc-amd", "cx", gen2.read_completion),
-        // Four bytes, two of them on the next line.
+        // A word of four bytes whose last two bytes are on the next line.
         Check::number("atc16-s21-counter-straddle", "cib", accounting::lines_touched(62, 4) as f64),
         header_range(ctx),
         bandwidth(ctx),
@@ -66,7 +66,7 @@ fn bandwidth(ctx: &Ctx<'_>) -> Check {
     Check::statement("atc16-s21-pcie-bw-model", "cib", holds, seen)
 }
 
-/// Compares the paper's formulas, with its numbers inserted, with the accounting for all sizes.
+/// Inserts the paper's numbers into its formulas, and compares the results with the accounting for all sizes.
 fn formulas(pcie: &Pcie) -> [Check; 3] {
     let mmio = SIZES.filter(|&x| pcie.mmio_link_bytes(x) != u64::from(x.div_ceil(64) * (64 + 26)));
     let dma = SIZES.filter(|&x| pcie.dma_read_link_bytes(x) != u64::from(x + 22 * x.div_ceil(128)));

@@ -40,7 +40,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SENDS: u32 = 2;
 const PAYLOAD: u32 = 4;
 
-/// Steps of the ladder: each adds one optimisation to the step before.
+/// Steps of the figure. Each step adds one optimisation to the previous step.
 const STEPS: [&str; 4] = ["plain", "unsignaled", "Doorbell batch", "header-only"];
 
 /// Two SENDs on each step.
@@ -189,8 +189,8 @@ fn tlp_types(profile: &Profile) -> u64 {
     [writes, read_requests, completions].into_iter().filter(|n| *n > 0).count() as u64
 }
 
-/// MMIO, the default method, has the lower latency: with a Doorbell, the NIC gets the WQEs by an additional
-/// DMA read.
+/// The default method, MMIO, has a lower latency than a Doorbell. With a Doorbell, the NIC must fetch the
+/// WQEs by a DMA read.
 fn default_method(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let pair = |batch| {
         let workload = Workload {

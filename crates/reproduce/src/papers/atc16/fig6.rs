@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// RECVs of the figure, and the payload of their SENDs in bytes.
+/// Number of RECVs in the figure, and the payload of each SEND in bytes.
 const RECVS: u32 = 2;
 const PAYLOAD: u32 = 4;
 

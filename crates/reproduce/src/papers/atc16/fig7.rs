@@ -47,7 +47,7 @@ const CLAIMED: [u32; 4] = [1, 4, 6, 10];
 
 /// The sequencers over HERD's RPCs in Figure 7: without batching, with batching, and with three QPs per port.
 pub(crate) fn rpc(cores: u32, batching: bool, multi_queue: bool) -> RpcSequencer {
-    // Without batching, a worker replies to each request before it looks for the next.
+    // Without batching, a worker replies to each request before it looks for the next request.
     let gather = if batching { 32 } else { 1 };
     let queues = if multi_queue { 3 } else { 1 };
     RpcSequencer { workers: Workers { cores, gather, batching, queues }, ..RpcSequencer::usual() }
@@ -73,7 +73,7 @@ pub(super) fn spec(cores: u32) -> SpecSequencer {
     SpecSequencer { workers: Workers { cores, ..usual.workers }, ..usual }
 }
 
-/// All clients use one word. This is slow, so it is measured for longer.
+/// All clients use one word. Atomics on one word are slow, so the run is longer.
 pub(super) fn atomics() -> SystemWorkload {
     let mut atomics = AtomicsSequencer::usual();
     atomics.timing.duration = Some(Duration::new(Span::from_us(2000)));

@@ -15,11 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Loads: clients, and outstanding requests of each.
+/// Loads: number of clients, and outstanding requests of each client.
 const LOADS: [(u32, u32); 9] =
     [(1, 1), (10, 1), (30, 1), (70, 1), (70, 2), (70, 4), (70, 8), (70, 12), (70, 16)];
 
-/// Core counts. The check looks for the fewest that reach the peak.
+/// Core counts. The check looks for the smallest count that reaches the peak.
 const CORES: [u32; 4] = [6, 8, 10, 14];
 
 fn loads(ctx: &Ctx<'_>, batching: bool) -> Result<Vec<Outcome>, NotYet> {
@@ -42,7 +42,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let peak = by_cores.iter().map(|o| o.mops).fold(0.0, f64::max);
     let fewest =
         by_cores.iter().find(|o| o.mops > 0.98 * peak).map_or(0, |o| o.system().workload.number("cores"));
-    // Above the rate that both reach, the comparison would be between queueing times, not methods.
+    // Near the highest rate without batching, the comparison would be between queueing times, not between
+    // methods.
     let most = single.iter().map(|o| o.mops).fold(0.0, f64::max) * 0.9;
     let added = single.iter().zip(&batched).filter(|(s, _)| s.mops < most);
     let added = added.map(|(s, b)| mean_us(b) - mean_us(s)).fold(f64::NEG_INFINITY, f64::max);

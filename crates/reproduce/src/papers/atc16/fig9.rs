@@ -58,7 +58,7 @@ fn peak(outcomes: &[Outcome]) -> &Outcome {
     outcomes.iter().max_by(|a, b| a.mops.total_cmp(&b.mops)).unwrap_or(&outcomes[0])
 }
 
-/// Fewest cores that exceed a rate.
+/// Smallest number of cores whose rate exceeds `rate`.
 fn cores_beyond(outcomes: &[Outcome], rate: f64) -> u32 {
     outcomes.iter().find(|o| o.mops > rate).map_or(u32::MAX, |o| o.system().workload.number("cores") as u32)
 }
@@ -79,7 +79,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let bound = ctx.measure("cib", "fig9: READs", &[small])?[0].mops / 2.0;
     let speculation = [false, true].map(|speculate| {
         let store = store(ctx, 10, true);
-        // A cache helps only if clients ask for keys again.
+        // A client's cache helps only if the client asks for a key again.
         let pairs = Pairs { put_permille: 0, zipf: true, pairs: 1024 };
         SystemWorkload::from(HerdKv { speculate, pairs, ..store })
     });

@@ -1,4 +1,5 @@
-//! Tests that predicates can fail: each claim has a perturbed profile on which it no longer holds.
+//! Tests that predicates can fail: for each claim, there is a changed profile with which the claim no longer
+//! holds.
 
 use super::fig5;
 use super::fig11b;
@@ -27,7 +28,7 @@ fn checks(experiment: &'static Experiment, change: fn(&mut Profile)) -> Vec<Chec
     found.expect("nobody stops it").checks
 }
 
-/// Findings of an experiment on the clusters. They never change and several tests use them, so they are
+/// Findings of an experiment on the unchanged clusters. Several tests use these findings, so they are
 /// computed once.
 fn on_the_clusters(experiment: &'static Experiment) -> Arc<OnceLock<Vec<Check>>> {
     static FOUND: Mutex<BTreeMap<&str, Arc<OnceLock<Vec<Check>>>>> = Mutex::new(BTreeMap::new());
@@ -114,7 +115,7 @@ fn rankings_of_verbs() {
     flips(&fig12::EXPERIMENT, slow_polls, &["atc16-ho-recv-eq-write", "atc16-seq-ho-recv-eq-write"]);
 }
 
-/// These claims are missed on the clusters, but hold on other profiles.
+/// These claims do not hold on the clusters, but they hold on other profiles.
 #[test]
 fn what_is_missed_could_hold() {
     let missed = ["atc16-read-cx3-flat", "atc16-fig12-limits"];
@@ -181,8 +182,8 @@ fn numbers_of_clients() {
     assert_eq!(holding(&clients::EXPERIMENT, only_requests_miss, &all[2..]), [""; 0]);
 }
 
-/// The claim is missed on the clusters, because two of them cache few contexts. It holds if all clusters
-/// cache as many contexts as Connect-IB and read them as Connect-IB does.
+/// The claim does not hold on the clusters, because two of them cache few contexts. It holds if all clusters
+/// cache as many contexts as Connect-IB, and read contexts as Connect-IB does.
 #[test]
 fn the_limit_of_clients_could_hold() {
     let limit = ["atc16-seq-rpc-client-limit"];

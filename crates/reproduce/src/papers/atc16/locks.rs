@@ -1,4 +1,4 @@
-//! ATC'16, 5.4: the addresses that share a lock, inferred from rates of pairs of addresses alone.
+//! ATC'16, 5.4: the addresses that share a lock. They are inferred only from the rates of pairs of addresses.
 
 use super::micro;
 use crate::experiment::briefly;
@@ -21,13 +21,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Address bits that are tried. Atomics work on aligned words, so bits 0 to 2 are always zero.
 const BITS: [u32; 18] = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
-/// Count of random pairs that agree in their 12 low bits, and count of random pairs that do not.
+/// Number of random pairs that agree in their 12 low bits. There are as many random pairs that do not agree.
 const PAIRS: usize = 12;
 
-/// If the rate of a pair is this many times the rate of one word, the pair has two locks.
+/// A pair has two locks if its rate exceeds this many times the rate of one word.
 const TWO_LOCKS: f64 = 1.3;
 
-/// Fetch-and-adds on a random word of two that are `distance` bytes apart. Distance 0 means a single word.
+/// Fetch-and-adds on two words that are `distance` bytes apart. Each operation chooses one of them at random.
+/// Distance 0 means a single word.
 fn pair(profile: &Profile, distance: u32) -> Workload {
     let workload = match distance {
         0 => micro::atomics(profile, 1, 8),
@@ -39,7 +40,8 @@ fn pair(profile: &Profile, distance: u32) -> Workload {
 /// The locks, as inferred from pairs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Locks {
-    /// Address bits that separate locks: two words that differ in one of these bits alone do not conflict.
+    /// Address bits that choose the lock. Two words that differ in a single one of these bits do not
+    /// conflict.
     pub(super) bits: Vec<u32>,
     /// Whether random pairs conflict exactly if they agree in these bits.
     pub(super) confirmed: bool,
@@ -51,8 +53,8 @@ impl Locks {
         1 << self.bits.len()
     }
 
-    /// Number of locks, if the bits are contiguous. If the lowest bit found is the lowest in which aligned
-    /// words can differ, the bits below it count, too, as in the paper.
+    /// Number of locks, if the bits are contiguous. As in the paper, bits 0 to 2 count, too, if bit 3 was
+    /// found, although they are equal in aligned words.
     fn buckets(&self) -> u64 {
         match (self.bits.first(), self.bits.last()) {
             (Some(&low), Some(&high)) => 1 << (high + 1 - if low == BITS[0] { 0 } else { low }),
@@ -97,7 +99,7 @@ pub(super) fn infer(ctx: &Ctx<'_>) -> Result<Inference, NotYet> {
     let apart = |rate: f64| rate > TWO_LOCKS * one;
     let by_bit = rates(&BITS.map(|bit| 1 << bit))?;
     let bits: Vec<u32> = BITS.into_iter().zip(by_bit).filter(|(_, r)| apart(*r)).map(|(b, _)| b).collect();
-    // The first word of a pair has an address in which none of these bits is set.
+    // None of these bits is set in the address of a pair's first word.
     let differ = |d: u32| bits.iter().any(|b| d >> b & 1 == 1);
     let (same, other) = (distances(true), distances(false));
     let (equal, different) = (rates(&same)?, rates(&other)?);
@@ -134,7 +136,7 @@ mod tests {
     use doorbell_lab::Control;
     use std::collections::BTreeSet;
 
-    /// The inference sees rates only. The test compares its result with the profile.
+    /// The inference sees rates only. This test compares the inferred locks with the profile.
     #[test]
     fn finds_the_locks_of_any_profile() {
         for (slots, low) in [(4096, 0), (4096, 3), (64, 3), (256, 6), (1, 0)] {

@@ -14,14 +14,14 @@ pub(super) const BATCH: u32 = 16;
 /// Payload with which a UD SEND's WQE takes two lines, as in the paper.
 pub(super) const UD_PAYLOAD: u32 = 60;
 
-/// Machines of inbound tests. They are more than enough to keep one machine busy.
+/// Number of machines in inbound tests. It is more than enough to keep one machine busy.
 pub(super) const FEW: u32 = 4;
 
 /// Clusters. The last one has the best NIC.
 pub(super) const CLUSTERS: [&str; 3] = ["cx", "cx3", "cib"];
 
-/// Microseconds of measurement for rates. Slower NICs get longer, so that the operations of a window have
-/// little weight.
+/// Microseconds of measurement for rates. Slower NICs are measured for longer, so that the operations of a
+/// window have little weight.
 fn brief(profile: &Profile) -> u64 {
     match profile.device.link.port_bytes_per_s * u64::from(profile.device.link.ports) {
         0..5_000_000_000 => 1200,
@@ -30,15 +30,15 @@ fn brief(profile: &Profile) -> u64 {
     }
 }
 
-/// Number of threads: one per core, at most eight, which suffices for every rate here.
+/// Number of threads: one per core, but at most eight. Eight suffice for every rate here.
 fn threads(profile: &Profile) -> u32 {
     profile.host.cores.min(8)
 }
 
-/// UD SENDs from one machine, as alternative workloads; the fastest counts. The paper states peak rates, but
-/// not the number of QPs and work requests. Single SENDs come from all cores. Lists go to as many QPs as
-/// there are sending units, or to one QP per core if there are fewer units. Each QP has two or four lists
-/// outstanding. With two, units may wait for lists; with four, many WQEs do not fit the NIC.
+/// Alternative workloads of UD SENDs from one machine. The fastest counts. The paper states peak rates, but
+/// not the number of QPs and work requests. Single SENDs come from all cores. Lists are posted on as many QPs
+/// as there are sending units, or on one QP per thread if there are fewer units. Each QP has two or four
+/// outstanding lists. With two, units may wait for lists. With four, the NIC may be unable to hold all WQEs.
 pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Workload> {
     let threads = if batch == 1 { profile.host.cores } else { threads(profile) };
     let with_window = |window| {

@@ -35,7 +35,7 @@ pub(super) use fig7::rpc as sequencer;
 pub(super) use micro::atomics;
 
 /// The number of a claim, found without the other runs of its experiment. `None` unless the claim is the rate
-/// of one run, or is in words and amounts to a number on `cluster`.
+/// of one run, or is a claim in words that can be expressed as a number on `cluster`.
 pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result<f64, NotYet>> {
     let in_words = fig11b::number(ctx, claim, cluster).or_else(|| fig12::number(ctx, claim));
     if in_words.is_some() {
@@ -49,8 +49,8 @@ pub(crate) fn number(ctx: &Ctx<'_>, claim: &str, cluster: &str) -> Option<Result
     Some(micro::fastest(ctx, cluster, claim, &ways).map(|(_, outcome)| outcome.mops))
 }
 
-/// The least and the most that [`number`] may be if the claim holds on `cluster`. `None` unless the claim is
-/// in words, or its own number takes many runs.
+/// Smallest and largest [`number`] with which the claim holds on `cluster`. `None` unless the claim is in
+/// words, or its own number takes many runs.
 pub(crate) fn range(claim: &str, cluster: &str) -> Option<(f64, f64)> {
     fig11b::range(claim, cluster).or_else(|| fig12::range(claim))
 }

@@ -16,8 +16,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A WRITE of 32 bytes takes two lines. Each READ is signalled, and one WRITE in 16. The paper does not state
-/// how many operations are signalled.
+/// The WQE of a WRITE of 32 bytes takes two lines. Every READ is signalled, but only one WRITE in 16. The
+/// paper does not state how many operations are signalled.
 fn posting(verb: Verb) -> Workload {
     let workload = Workload {
         verb: Some(verb),
@@ -37,7 +37,6 @@ fn posting(verb: Verb) -> Workload {
 /// The claims, with the verb of each.
 const CLAIMS: [(&str, Verb); 2] = [("atc16-out-write-2line", Verb::Write), ("atc16-out-read", Verb::Read)];
 
-/// The run of a claim.
 pub(super) fn workload(claim: &str) -> Option<Workload> {
     CLAIMS.iter().find(|(id, _)| *id == claim).map(|(_, verb)| posting(*verb))
 }

@@ -1,4 +1,4 @@
-//! Gain from version-checked GETs with header-only OKs, which ATC'16 describes in 5.2.2. The claims are
+//! Gain from version-checked GETs with header-only OKs. ATC'16 describes them in 5.2.2, but the claims are
 //! Doorbell's own.
 
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -19,18 +19,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Microseconds for which clients have read keys. Clients know more keys after a longer time.
+/// Microseconds of warm-up. Clients read keys in this time, so they know more keys after a longer warm-up.
 const KNOWING: [u64; 4] = [200, 500, 1000, 2000];
 
-/// PUTs per thousand operations, and the microseconds for which clients have read keys.
+/// PUTs per thousand operations, and the microseconds of warm-up with these PUTs.
 const PUT_PERMILLE: [u32; 3] = [10, 50, 500];
 const WITH_PUTS: u64 = 1000;
 
 /// Percentage points by which a gain must fall to count as a fall.
 const FALL: f64 = 1.0;
 
-/// Cores of the server, pairs per core, and clients. There are fewer than in Figure 9, so that clients soon
-/// know the keys that they ask for.
+/// Cores of the server, pairs per core, and clients. There are fewer pairs than in Figure 9, so that clients
+/// soon know the keys that they ask for.
 const CORES: u32 = 10;
 const PAIRS: u64 = 256;
 const CLIENTS: u32 = 32;
@@ -50,13 +50,13 @@ fn workload(us: u64, put_permille: u32, speculate: bool) -> SystemWorkload {
     (store.pairs.pairs, store.pairs.put_permille) = (PAIRS, put_permille);
     store.speculate = speculate;
     store.timing.warmup = Some(Duration::new(Span::from_us(us)));
-    // Windows of 32 complete together. The gain is coarse unless many windows complete.
+    // The 32 operations of a window complete together. The gain is coarse unless many windows complete.
     store.timing.duration = Some(Duration::new(Span::from_us(450)));
     store.into()
 }
 
 impl Pair {
-    /// One pair of outcomes for each time and share of PUTs.
+    /// One pair of outcomes for each load: microseconds of warm-up and PUTs per thousand operations.
     fn all(ctx: &Ctx<'_>, what: &str, loads: &[(u64, u32)]) -> Result<Vec<Pair>, NotYet> {
         let all: Vec<SystemWorkload> =
             loads.iter().flat_map(|&(us, puts)| [false, true].map(|s| workload(us, puts, s))).collect();
@@ -70,8 +70,8 @@ impl Pair {
         crate::experiment::percent_more(self.plain.mops, self.caching.mops)
     }
 
-    /// Percent of GETs whose version was confirmed. PUTs are always answered without payload, so they are
-    /// subtracted.
+    /// Percent of GETs whose version was confirmed. The count of replies without payload includes PUTs, so
+    /// PUTs are subtracted.
     fn confirmed(&self) -> f64 {
         let puts = self.plain.system().header_only;
         100.0 * ((self.caching.system().header_only - puts) / (1.0 - puts)).max(0.0)

@@ -46,14 +46,15 @@ fn row(p: &Profile) -> [f64; 6] {
     ]
 }
 
-/// The port's rate before encoding: 64b/66b from FDR on, else 8b/10b. The table rounds 56.25 to 56.
+/// The port's rate on the wire, including the encoding: 64b/66b from FDR on, 8b/10b for slower ports. The
+/// table rounds 56.25 to 56.
 fn signalling_gbps(p: &Profile) -> f64 {
     let gbps = p.device.link.port_bytes_per_s as f64 * 8.0 / 1e9;
     let encoded = if gbps > 32.0 { gbps * 66.0 / 64.0 } else { gbps * 10.0 / 8.0 };
     encoded.floor()
 }
 
-/// The PCIe generation whose TLP headers (Figure 2a) the profile has.
+/// The PCIe generation, by the sizes of the profile's TLP headers (Figure 2a).
 fn generation(p: &Profile) -> f64 {
     match (p.device.pcie.request_header, p.device.pcie.completion_header) {
         (24, 20) => 2.0,

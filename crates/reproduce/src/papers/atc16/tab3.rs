@@ -43,7 +43,7 @@ fn scales(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let clients = [70, 100, 140, 200];
     let all = clients.map(|clients| {
         let mut spec = spec(10);
-        // All client counts share one load of 1120 outstanding requests.
+        // For each client count, the clients together have 1120 outstanding requests.
         let outstanding = 1120u32.div_ceil(clients);
         spec.clients = Clients { clients, clients_per_machine: 28, outstanding, ..spec.clients };
         SystemWorkload::from(spec)

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The table's cells, with alternative workloads for each; the fastest counts.
+/// The table's cells. Each cell has alternative workloads, and the fastest counts.
 fn cells(profile: &Profile) -> [(&'static str, Vec<Workload>); 9] {
     [
         ("atc16-tab4-send-nonbatch", micro::outbound_sends(profile, 1, UD_PAYLOAD)),

@@ -43,7 +43,7 @@ fn claims(cluster: &str) -> [&'static str; 4] {
     }
 }
 
-/// Alternative workloads for each of the four claims; the fastest counts.
+/// Alternative workloads for each of the four claims. The fastest counts.
 fn cells(profile: &Profile) -> [Vec<Workload>; 4] {
     [
         vec![micro::inbound_send(profile, 0, false)],
@@ -80,7 +80,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(findings)
 }
 
-/// Whether SEND is faster or slower than READ depends on how it is posted.
+/// The way in which SENDs are posted decides whether they are faster than READs.
 fn ranking(ctx: &Ctx<'_>, header_only: f64) -> Result<Check, NotYet> {
     let cib = ctx.profile("cib");
     let read = ctx.measure("cib", "s6", &[micro::inbound(cib, Verb::Read, 64)])?[0].mops;

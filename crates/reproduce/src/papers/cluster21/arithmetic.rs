@@ -1,8 +1,8 @@
-//! The arithmetic of docs/cluster21.md, which needs no simulation.
+//! The arithmetic of docs/notes/cluster21.md, which needs no simulation.
 
 use crate::data::claims;
 
-const DOC: &str = include_str!("../../../../../docs/cluster21.md");
+const DOC: &str = include_str!("../../../../../docs/notes/cluster21.md");
 
 /// The number of a claim of the paper. `id` lacks the prefix that all ids share.
 fn claim(id: &str) -> f64 {
@@ -13,7 +13,7 @@ fn claim(id: &str) -> f64 {
     }
 }
 
-/// Both ends of a claim's range.
+/// Lower and upper end of a claim's range.
 fn range(id: &str) -> [f64; 2] {
     let claim = claims::find(&format!("cluster21-{id}")).unwrap_or_else(|| panic!("there is no claim {id}"));
     let (low, high) = claim.allows().unwrap_or_else(|| panic!("{id} is no range"));
@@ -28,10 +28,10 @@ fn ns(mops: f64) -> f64 {
 #[track_caller]
 fn told(text: &str) {
     let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(doc.contains(text), "docs/cluster21.md does not say {text:?}");
+    assert!(doc.contains(text), "docs/notes/cluster21.md does not say {text:?}");
 }
 
-/// Rates of READs of up to 32 B, and of 64 B, of one QP in the authors' own run, in millions per second.
+/// Rates of one QP's READs in the authors' own run, in millions per second: for up to 32 B, and for 64 B.
 const RUN: [f64; 2] = [4.05, 6.24];
 
 #[test]
@@ -156,8 +156,8 @@ fn gains_of_figure_4() {
     told(&format!("at most {:.1} times over 7.06 M/s", 32.0 * kilobytes() / claim("tab3-r1c1-write-tput")));
 }
 
-/// WRITEs of 1 kB that the link carries, in millions per second: 4 GB/s, with the overhead of each packet.
-/// The overhead is LRH 8, BTH 12, RETH 16, two CRCs of 6 in all, and 10 more between packets.
+/// Millions of WRITEs of 1 kB per second that a link of 4 GB/s carries. Each packet has an overhead of 52
+/// bytes: LRH 8, BTH 12, RETH 16, two CRCs of 6 in all, and 10 more between packets.
 fn kilobytes() -> f64 {
     4000.0 / (1024.0 + 52.0)
 }

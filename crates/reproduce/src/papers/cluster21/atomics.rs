@@ -1,4 +1,4 @@
-//! CLUSTER'21, III-E: atomics of one port, beside READs and WRITEs.
+//! CLUSTER'21, III-E: rate of atomics over one port, compared with READs and WRITEs.
 
 use super::cluster::CLUSTER;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -15,11 +15,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Words that atomics access at random. They are so many that more than two threads rarely meet at one.
+/// Number of words that atomics access at random. It is so large that more than two threads rarely meet at
+/// one word.
 const WORDS: u32 = 1024;
 
-/// 8-byte operations on one machine, over one port, from three other machines: more than enough to keep it
-/// busy.
+/// 8-byte operations of three machines on one other machine, over one port. Three are more than enough to
+/// keep it busy.
 fn inbound(verb: Verb) -> Workload {
     let atomic = matches!(verb, Verb::FetchAdd | Verb::CompareSwap);
     let workload = Workload {

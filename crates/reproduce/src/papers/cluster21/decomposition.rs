@@ -1,6 +1,6 @@
 //! CLUSTER'21, III-D: the latency of a remote access is the sum of three terms: RNIC to socket, socket to
-//! memory, and network. The terms are parameters of the profile. The experiment lengthens each term alone and
-//! then all of them, and checks that the effects add up.
+//! memory, and network. The terms are parameters of the profile. The experiment lengthens each term alone,
+//! then all terms together. It checks that the single effects add up to the joint effect.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, latency};
@@ -25,7 +25,7 @@ const TERMS: [&str; 3] = ["link.one_way_ns", "sockets.pcie_hop_ns", "sockets.hop
 /// Nanoseconds that are added to a term.
 const LONGER: f64 = 100.0;
 /// Largest relative difference between the sum of the effects and the effect of all terms. It is not 0,
-/// because a poll sees a completion only some time later.
+/// because a poll finds a completion some time after the completion is written.
 const NEARLY: f64 = 0.02;
 
 /// The profile with these terms lengthened.
@@ -35,7 +35,7 @@ fn longer(profile: &Profile, terms: &[&str]) -> Profile {
     profile.with_set(&set).expect("they may be so long")
 }
 
-/// Increase of a READ's latency in nanoseconds, for each term and for all.
+/// Increases of a READ's latency in nanoseconds: for each lengthened term, then for all terms together.
 fn effects(ctx: &Ctx<'_>, place: Place) -> Result<[f64; 4], NotYet> {
     let profile = ctx.profile(CLUSTER);
     let [network, rnic, memory] = TERMS;

@@ -26,12 +26,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payloads in bytes; each is twice the one before.
+/// Payloads in bytes. Each is twice the previous payload.
 const SIZES: [u32; 12] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// A small payload, less than a line.
+/// A small payload: less than a line.
 const SMALL: u32 = 32;
-/// A large payload, which the link limits.
+/// A large payload, for which the link limits the rate.
 const LARGE: u32 = 8192;
 
 /// Largest relative difference to the small payload's rate that counts as flat.

@@ -1,10 +1,10 @@
 //! CLUSTER'21, Figure 10a and III-E: spinlocks by threads of one machine.
 //!
 //! For the remote lock, "14% remaining" and "0.31 MOPS at eight threads" cannot refer to one quantity
-//! (docs/cluster21.md). So curves show each reading: acquisitions of all threads, acquisitions of one thread,
-//! and attempts. Claims with a unit are judged as acquisitions of all threads, the usual meaning of
-//! throughput. The remaining share of the remote lock is not judged, because the paper does not name its
-//! quantity (`papers/not_checked.toml`).
+//! (docs/notes/cluster21.md). So curves show three quantities: acquisitions of all threads, acquisitions of
+//! one thread, and attempts. Claims with a unit are judged by the acquisitions of all threads, because
+//! throughput usually means this. The remaining share of the remote lock is not judged, because the paper
+//! does not name its quantity (`papers/not_checked.toml`).
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -42,8 +42,9 @@ const DENSE: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 /// Largest number of threads.
 pub(super) const MOST: u32 = 14;
 
-/// First and longest wait of the lock with back-off. The first is about the round trip of an attempt. The
-/// longest exceeds the first times the number of threads. The paper states no constants.
+/// First and longest wait of the lock with back-off. The first wait is about the round trip of an attempt.
+/// The longest wait exceeds the product of the first wait and the number of threads. The paper states no
+/// constants.
 const BACKOFF: Span = Span::from_us(2);
 const BACKOFF_MOST: Span = Span::from_us(64);
 
@@ -62,10 +63,10 @@ fn local_drawn(threads: u32, seed: u64) -> SystemWorkload {
     LocalSpinlock { clients: OneByOne::new(threads, threads), timing, ..LocalSpinlock::usual() }.into()
 }
 
-/// Draws of the order for the claims, which are judged by their mean.
+/// Number of orders that are drawn for the claims. The mean of their rates is judged.
 const DRAWS: u64 = 8;
 
-/// Rates of the local lock with all threads for each draw, and their mean.
+/// Rate of the local lock with all threads for each drawn order, and the mean of these rates.
 fn by_order(ctx: &Ctx<'_>) -> Result<(Vec<f64>, f64), NotYet> {
     let workloads: Vec<SystemWorkload> = (1..=DRAWS).map(|seed| local_drawn(MOST, seed)).collect();
     let outcomes = ctx.systems(CLUSTER, "fig10a: local, by the order of threads", &workloads)?;
@@ -117,13 +118,13 @@ impl LockSeries {
         [outcome.mops, outcome.mops / f64::from(threads), outcome.mops * (1.0 + outcome.system().again)]
     }
 
-    /// For each reading, the percentage of a single thread's rate that remains with this many threads.
+    /// The [`LockSeries::readings`] with this many threads, in percent of the readings with one thread.
     fn remaining(&self, threads: u32) -> [f64; 3] {
         let (few, many) = (self.readings(1), self.readings(threads));
         [0, 1, 2].map(|reading| 100.0 * many[reading] / few[reading])
     }
 
-    /// The readings in words.
+    /// Text of the three readings.
     fn told(readings: [f64; 3], unit: &str) -> String {
         let [all, one, attempts] = readings;
         format!("{all:.3} {unit} of all threads, {one:.3} of each, {attempts:.3} in attempts")
@@ -146,7 +147,7 @@ impl LockSeries {
     }
 }
 
-/// Compares two locks at all numbers of threads. The check holds the ratio that is farthest from the claim.
+/// Compares two locks at all thread counts. The check has the ratio that is farthest from the claim.
 fn ratio(claim: &'static str, of: &LockSeries, by: &LockSeries) -> Check {
     let ratio = |n: &u32| of.at(*n).mops / by.at(*n).mops;
     let all: Vec<String> = of.threads.iter().map(|n| format!("{:.2} at {n}", ratio(n))).collect();

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Thread counts. The claims are about more than five threads and about all.
 const THREADS: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
-/// Largest relative difference of rates that count as stable.
+/// Rates within this relative difference count as stable.
 const STABLE: f64 = 0.05;
 
 fn timing() -> Timing {
@@ -52,7 +52,8 @@ fn remote(threads: u32) -> SystemWorkload {
     AtomicsSequencer { clients: clients(threads), timing: timing() }.into()
 }
 
-/// RPC over RC SENDs in both directions. One server thread answers each request before it takes the next.
+/// RPC over RC SENDs in both directions. One server thread answers each request before it reads the next
+/// request.
 fn rpc(threads: u32) -> SystemWorkload {
     RpcSequencer {
         clients: clients(threads),
@@ -73,8 +74,8 @@ fn rates(
     ctx.systems(CLUSTER, &format!("fig10b: {name}"), &THREADS.map(sequencer))
 }
 
-/// Fewest threads from which on every rate stays within [`STABLE`] of `rate`, the mean rate beyond five
-/// threads.
+/// Smallest thread count from which on every rate stays within [`STABLE`] of `rate`. `rate` is the mean rate
+/// of more than five threads.
 fn stable_from(points: &[(u32, f64)], rate: f64) -> u32 {
     let differs = |of: &f64| (of / rate - 1.0).abs() > STABLE;
     let last = points.iter().rev().find(|(_, of)| differs(of));

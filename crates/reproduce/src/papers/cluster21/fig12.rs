@@ -1,8 +1,8 @@
 //! CLUSTER'21, Figure 12 and IV-B: a hashtable in the memory of other machines, by optimisation step and
 //! front-ends.
 //!
-//! docs/hashtable.md chooses the settings that the paper leaves open, and has the arithmetic of the paper's
-//! numbers.
+//! docs/notes/hashtable.md explains the arithmetic of the paper's numbers, and the settings that were chosen
+//! because the paper does not state them.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Profile of the step. Without NUMA-awareness, threads and memory are at any socket, and the only
+    /// Profile of the step. Without NUMA-awareness, threads and memory may be at either socket, and the only
     /// adapter is at the first socket.
     fn profile(self) -> &'static str {
         if self == Step::Basic { CLUSTER } else { SPLIT }
@@ -67,7 +67,7 @@ impl Step {
         let mut table = table(front_ends);
         table.back_ends = back_ends;
         if self != Step::Consolidated {
-            // No write is held back, so the run needs no time-outs.
+            // No write is held back, so the run need not last for several time-outs.
             table.hot = Share::of_percent(0);
             table.timing = Timing::of(Span::from_us(200), Span::from_us(500));
         }
@@ -76,7 +76,7 @@ impl Step {
 }
 
 /// The table with all optimisations and its usual settings. Blocks that are first written at the start of the
-/// run time out together, and the rate swings with them. After six time-outs they have spread.
+/// run time out together, so the rate swings. After six time-outs, the blocks time out at different times.
 pub(super) fn table(front_ends: u32) -> Hashtable {
     let mut table = Hashtable::usual();
     table.clients.clients = front_ends;
@@ -84,13 +84,13 @@ pub(super) fn table(front_ends: u32) -> Hashtable {
     table
 }
 
-/// Outcomes of a step, by front-ends.
+/// Outcomes of a step, by number of front-ends.
 fn rates(ctx: &Ctx<'_>, step: Step, back_ends: u32) -> Result<Vec<Outcome>, NotYet> {
     let all = FRONT_ENDS.map(|front_ends| step.workload(front_ends, back_ends));
     ctx.timed(step.profile(), "fig12", &all)
 }
 
-/// Highest rate of a step, and its number of front-ends.
+/// Highest rate of a step, and the number of front-ends that reach it.
 fn peak(found: &[Outcome]) -> (f64, u32) {
     let rates = found.iter().map(|outcome| outcome.mops).zip(FRONT_ENDS);
     rates.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, 0))

@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 13a and IV-B: the hashtable of Figure 12 by how many of its keys are hot.
+//! CLUSTER'21, Figure 13a and IV-B: rate of the hashtable of Figure 12 by the share of hot keys.
 
 use super::fig12::{SPLIT, table};
 use crate::experiment::curve;
@@ -16,9 +16,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// One key in so many is hot.
+/// One key in this many is hot.
 const ONE_IN: [u32; 4] = [4, 8, 16, 32];
-/// That with which Figure 12 has its peak.
+/// Number of front-ends with which Figure 12 has its peak.
 pub(super) const FRONT_ENDS: u32 = 6;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 13b and IV-B: the hashtable of Figure 12 by theta, the modifications of a block that
-//! are published together.
+//! CLUSTER'21, Figure 13b and IV-B: rate of the hashtable of Figure 12 by theta. Theta is the number of
+//! modifications of a block that are published together.
 
 use super::fig12::{SPLIT, table};
 use super::fig13a::FRONT_ENDS;

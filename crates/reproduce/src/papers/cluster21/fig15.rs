@@ -2,9 +2,9 @@
 //! copied together (SP) or gathered by the NIC (SGL).
 //!
 //! The paper states neither the size of an entry nor the number of outstanding posts. The claims are judged
-//! with entries of 64 bytes, the smallest size in Figure 18, which uses this program. They are judged with
-//! four posts per executor, as in Figures 3 to 5 (docs/cluster21.md). Both were chosen before there was a
-//! result. Curves show other choices.
+//! with entries of 64 bytes. This is the smallest size in Figure 18, and that figure uses this program. They
+//! are judged with four posts per executor, as in Figures 3 to 5 (docs/cluster21.md). Size and posts were
+//! chosen before there was a result. Curves show other choices.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -32,14 +32,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Executors, and entries of a post, for the claims.
+/// For the claims: number of executors, and entries per post.
 const EXECUTORS: u32 = 16;
 const BATCH: u32 = 16;
 /// Entries of a post.
 const BATCHES: [u32; 5] = [2, 4, 8, 16, 32];
 /// Executors.
 const ALL: [u32; 4] = [2, 4, 8, 16];
-/// Bytes of an entry: for the claims, and for the curves, including a join's tuple of 16 bytes.
+/// Bytes of an entry: for the claims, and for the curves. A join's tuple has 16 bytes.
 const ENTRY: u32 = 64;
 const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
 /// Entries of a segment for large entries. With more, the inboxes of 16 executors would exceed the limit of a
@@ -47,7 +47,7 @@ const ENTRIES: [u32; 4] = [16, 64, 256, 1024];
 const LARGE_SEGMENT: u32 = 256;
 /// Outstanding posts.
 const OUTSTANDING: [u32; 3] = [4, 16, 64];
-/// Sizes of entries and outstanding posts of the curves without `--full`.
+/// Bytes of an entry, and outstanding posts, in the curves without `--full`.
 const FEW: ([u32; 2], [u32; 1]) = ([16, ENTRY], [4]);
 
 /// One run of the shuffle.
@@ -63,7 +63,7 @@ struct SizedJoin {
 }
 
 impl SizedJoin {
-    /// The claims' run with a strategy.
+    /// The run that judges the claims, with this strategy and this many entries per post.
     fn of(strategy: Strategy, batch: u32) -> SizedJoin {
         SizedJoin {
             transfer: Transfer::Push,
@@ -92,8 +92,8 @@ impl SizedJoin {
             ..Shuffle::usual()
         };
         (shuffle.clients.clients, shuffle.clients.outstanding) = (self.executors, self.outstanding);
-        // Receivers take the entries of a round in few lumps, so about ten rounds are measured. A round takes
-        // two milliseconds if each entry is posted alone.
+        // Receivers read the entries of a round in a few lumps, so about ten rounds are measured. A round
+        // takes two milliseconds if each entry is posted alone.
         shuffle.timing = Timing::of(Span::from_ms(2), Span::from_ms((24 / u64::from(self.batch)).max(4)));
         shuffle
     }
@@ -173,7 +173,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, curves, ..Findings::default() })
 }
 
-/// Ratios of two curves with equal x, in words.
+/// Text of the ratio `above` / `below` at each x. The curves have equal x.
 fn ratios(above: &Curve, below: &Curve) -> String {
     let each = above.points.iter().zip(&below.points);
     let each: Vec<String> =

@@ -27,7 +27,7 @@ const FEW: u32 = 4;
 const BATCHES: [u32; 4] = [1, 4, 8, BATCH];
 /// Executors.
 const ALL: [u32; 4] = [2, FEW, 8, EXECUTORS];
-/// Sample sizes. Their differences show the sampling error.
+/// Sample sizes. The results for different sizes show the sampling error.
 const SAMPLES: [u64; 3] = [SAMPLE / 2, SAMPLE, 2 * SAMPLE];
 
 /// Reduction from `before` to `after`, in percent.

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 17: a join with all optimisations by size, compared with one thread and with executors
-//! without optimisations.
+//! CLUSTER'21, Figure 17: time of a join with all optimisations, by size of the relations. It is compared
+//! with one thread, and with executors without optimisations.
 
 use super::cluster::CLUSTER;
 use super::joins::{EXECUTORS, JoinPoint, seconds};
@@ -21,9 +21,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Factors on the size of the relations of Figure 16.
+/// Sizes of the relations, as multiples of their size in Figure 16.
 const TIMES: [u64; 3] = [1, 2, 4];
-/// Largest relative difference of ratios that count as constant.
+/// Ratios within this relative difference count as constant.
 const CONSTANT: f64 = 0.1;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

@@ -1,9 +1,9 @@
-//! CLUSTER'21, Figure 18: core time of a shuffle of seven executors, copied (SP) or gathered (SGL), by the
-//! size of an entry.
+//! CLUSTER'21, Figure 18: core time of a shuffle of seven executors, by the size of an entry. Entries are
+//! copied (SP) or gathered (SGL).
 //!
 //! The paper does not define its cost and does not state the number of entries. Here a core counts as busy
-//! unless it waits for an arrival or a completion. This was chosen before there was a result. The note states
-//! the cost of posting alone, which includes copies.
+//! unless it waits for an arrival or a completion. This definition was chosen before there was a result. The
+//! note states the cost of posting alone, including copies.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -38,7 +38,7 @@ fn workload(strategy: Strategy, entry: u32) -> SystemWorkload {
     shuffle.into()
 }
 
-/// Core time of an entry in nanoseconds: all time except waiting, and the time of posting.
+/// Core time of an entry in nanoseconds. First all time except waiting, then the time of posting alone.
 fn cost(outcome: &Outcome) -> (f64, f64) {
     let of = |name: &str| outcome.system().phases.iter().find(|phase| phase.phase == name);
     let spent = |name: &str| of(name).map_or(0.0, |phase| phase.mean_ns * phase.times as f64);

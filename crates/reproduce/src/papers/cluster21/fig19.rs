@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/log.md chose the settings that
-//! the paper leaves open before anything was measured.
+//! CLUSTER'21, Figure 19: the distributed log, by batches and sockets. docs/notes/log.md lists the settings
+//! that the paper leaves open. They were chosen before anything was measured.
 
 use super::cluster::CLUSTER;
 use crate::experiment::curve;
@@ -29,13 +29,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Engines for comparing batches, one per machine, and engines for comparing sockets.
+/// Number of engines for comparing batches, one per machine. Then the number for comparing sockets.
 const SEVEN: u32 = 7;
 const FOURTEEN: u32 = 14;
-/// Records of an append. For the log, the paper states only the number 32.
+/// Records of an append. For the log, the paper states only 32 records.
 const BATCHES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 const BATCH: u32 = 32;
-/// Bytes of a record. The first is the usual size; curves show the rest.
+/// Bytes of a record. The first is the usual size. Further curves show the other sizes.
 const RECORDS: [u32; 4] = [64, 128, 192, 256];
 /// Outstanding appends.
 const OUTSTANDING: [u32; 3] = [1, 2, 4];
@@ -51,7 +51,7 @@ fn both_sockets(records: u32, merge: bool) -> Log {
     Log { clients_at: At::Both, tables_at: At::Both, merge, ..engines(FOURTEEN, 2, records) }
 }
 
-/// Alternative places of engines and tables, in the order of [`PLACES`].
+/// The log with engines and tables as [`PLACES`] describes at index `at`.
 fn placed(at: usize, records: u32, merge: bool) -> Log {
     let usual = both_sockets(records, merge);
     match at {
@@ -166,7 +166,7 @@ fn batches(seven: &Curve, others: &[Curve]) -> Vec<Check> {
 mod tests {
     use crate::data::claims;
 
-    const DOC: &str = include_str!("../../../../../docs/log.md");
+    const DOC: &str = include_str!("../../../../../docs/notes/log.md");
 
     fn claim(id: &str) -> f64 {
         match claims::find(id).map(|claim| claim.value.clone()) {
@@ -178,7 +178,7 @@ mod tests {
     #[track_caller]
     fn told(text: &str) {
         let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(doc.contains(text), "docs/log.md does not say {text:?}");
+        assert!(doc.contains(text), "docs/notes/log.md does not say {text:?}");
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let (read, write) = (claim("cluster21-tab3-r1c1-read-lat"), claim("cluster21-tab3-r1c1-write-lat"));
         told(&format!("make {:.2} M appends", 7.0 / (read + 2.0 * write)));
         told(&format!("times that {:.1} to {:.1}", gain * words[0], gain * words[1]));
-        // Microseconds of seven engines' appends, single and batched, at the full rate.
+        // Microseconds of an append of one record, and of 32 records, when all seven engines append.
         let (one, batch) = (7.0 / (all / gain), 7.0 * 32.0 / all);
         told(&format!("takes {batch:.1} us, {:.1} more than one", batch - one));
         told(&format!("{:.0} ns for each further record", (batch - one) / 31.0 * 1e3));

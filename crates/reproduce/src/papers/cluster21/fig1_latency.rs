@@ -1,6 +1,6 @@
-//! CLUSTER'21, Figure 1: latency by payload. The figure's latencies of small payloads are those in Table III
-//! for a responder whose core and memory are at the other socket (docs/cluster21.md), so the responder is
-//! placed there.
+//! CLUSTER'21, Figure 1: latency by payload. For small payloads, the figure's latencies equal Table III's
+//! latencies of a responder whose core and memory are at the other socket (docs/notes/cluster21.md). So the
+//! responder is at the other socket here.
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, latency};
@@ -27,7 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Place of the responder in the figure's experiments: the other socket.
 pub(super) const RESPONDER: Place = Place { core: 1, memory: 1 };
 
-/// Payloads in bytes; each is twice the one before.
+/// Payloads in bytes. Each is twice the previous payload.
 const SIZES: [u32; 13] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
 /// Latency of each size in microseconds.
@@ -38,10 +38,10 @@ fn latencies(ctx: &Ctx<'_>, verb: Verb, responder: Place) -> Result<Vec<f64>, No
     Ok(outcomes.iter().map(|o| o.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)).collect())
 }
 
-/// Latency climbs fast if it exceeds the latency of half the payload by this factor.
+/// Latency climbs fast at a payload if it exceeds this many times the latency of half the payload.
 const KNEE: f64 = 1.25;
 
-/// The payload from which on latency climbs fast.
+/// The first payload at which latency climbs fast.
 fn knee(us: &[f64]) -> Option<u32> {
     let steps = us.windows(2).map(|two| two[1] / two[0]);
     SIZES[1..].iter().zip(steps).find(|(_, step)| *step > KNEE).map(|(size, _)| *size)

@@ -33,7 +33,7 @@ const FLAT: f64 = 0.8;
 /// SGL is good while it reaches this share of SP's rate.
 const GOOD: f64 = 0.5;
 
-/// The last size up to which every rate reaches `least` of its index.
+/// The largest size up to which every `rates[i]` is at least `least(i)`. 0 if the first rate is too low.
 fn last(rates: &[f64; POINTS], least: impl Fn(usize) -> f64) -> u32 {
     let fits = (0..POINTS).take_while(|&i| rates[i] >= least(i));
     fits.last().map_or(0, |i| SIZES[i])

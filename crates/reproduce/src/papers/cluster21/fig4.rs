@@ -1,4 +1,4 @@
-//! CLUSTER'21, Figure 4: vector I/O of one thread by pieces of a call, with 32 bytes each.
+//! CLUSTER'21, Figure 4: vector I/O of one thread by the number of pieces in a call. A piece has 32 bytes.
 
 use super::cluster::CLUSTER;
 use super::vectors;
@@ -36,7 +36,7 @@ fn pieces(rates: &[f64; PIECES.len()]) -> [f64; PIECES.len()] {
     std::array::from_fn(|i| rates[i] * f64::from(PIECES[i]))
 }
 
-/// Rate of pieces with calls of 32 pieces, relative to calls of one piece.
+/// Rate of pieces with calls of 32 pieces, relative to the rate of pieces with calls of one piece.
 fn gain(rates: &[f64; PIECES.len()]) -> f64 {
     let pieces = pieces(rates);
     pieces[PIECES.len() - 1] / pieces[0]
@@ -52,8 +52,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let seen = format!(
         "from 1 to 32 pieces SP {of_sp:.1}, Doorbell {of_doorbell:.2}, SGL {of_sgl:.1} times as many pieces a second"
     );
-    // With calls of one piece, all strategies post one WRITE, and only SP adds a copy. The paper's ratio
-    // there depends on its program, which is unknown.
+    // With calls of one piece, all strategies post one WRITE, and only SP adds a copy. The paper's ratio for
+    // one piece depends on the paper's program, and this is unknown.
     let upper = |id, other| {
         let (low, high) = rates.ends_of_sp_over(other);
         let note = format!("the lower end, {low:.2}, is exempt: at one piece it compares the programs");

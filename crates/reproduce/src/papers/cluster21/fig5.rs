@@ -1,5 +1,5 @@
 //! CLUSTER'21, Figure 5: vector I/O by number of threads. Calls have four pieces of 32 bytes, because with
-//! more pieces the figure's rates exceed the link (docs/cluster21.md).
+//! more pieces the figure's rates exceed the link (docs/notes/cluster21.md).
 
 use super::cluster::CLUSTER;
 use super::vectors::{Calls, Rates, explain};
@@ -35,7 +35,7 @@ fn calls(strategy: Strategy, threads: u32) -> Calls {
     Calls { strategy, pieces: PIECES, bytes: BYTES, threads }
 }
 
-/// Reduction of a thread's rate with eight threads, in percent.
+/// Reduction of a thread's rate from one thread to the most threads, in percent.
 fn drop(each: &[f64; POINTS]) -> f64 {
     (1.0 - each[POINTS - 1] / each[0]) * 100.0
 }

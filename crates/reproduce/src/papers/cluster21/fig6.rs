@@ -54,8 +54,9 @@ const PATTERNS: [(&str, Pattern); 4] = [
 const SLOW: Span = Span::from_ns(500);
 /// Time of an operation without misses.
 const FAST: Span = Span::from_ns(170);
-/// Most pages whose translations a NIC may hold all at once. For such regions, the warm-up covers the region
-/// once. With random accesses, it is long enough to touch nearly all pages.
+/// If a region has at most this many pages, a NIC may hold all their translations. The warm-up for such a
+/// region accesses all of it once. With random accesses, the warm-up is long enough to touch nearly all
+/// pages.
 const HELD_PAGES: u64 = 2048;
 const PAGE: u64 = 4096;
 
@@ -100,7 +101,7 @@ fn by_size(ctx: &Ctx<'_>, verb: Verb) -> Result<[[f64; SIZES.len()]; 4], NotYet>
     Ok(of_patterns.try_into().expect("four patterns"))
 }
 
-/// Sequential and random rates of Figure 6 d, by region.
+/// Outcomes of Figure 6 d by region: with sequential, then with random accesses.
 fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet> {
     let of = |pattern| {
         let all = REGIONS.map(|region| workload(verb, LINE, region, pattern));
@@ -110,21 +111,21 @@ fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet
     Ok([sequential?, random?])
 }
 
-/// Ratio of the rate with sequential accesses at both ends to the rate with random ones, with a payload of a
-/// line.
+/// Rate with sequential accesses at both ends, divided by the rate with random accesses at both ends. The
+/// payload is a line.
 pub(super) fn asymmetry(ctx: &Ctx<'_>, verb: Verb) -> Result<f64, NotYet> {
     let of = |pattern| workload(verb, LINE, REGION, pattern);
     let found = ctx.measure(CLUSTER, "fig6", &[(Sequential, Sequential), (Random, Random)].map(of))?;
     Ok(found[0].mops / found[1].mops)
 }
 
-/// Reduction from the sequential to the random rate, in percent.
+/// Reduction from the sequential to the random rate in percent, for region `REGIONS[at]`.
 fn gap([sequential, random]: &[Vec<Arc<Outcome>>; 2], at: usize) -> f64 {
     (1.0 - random[at].mops / sequential[at].mops) * 100.0
 }
 
-/// Ratio of the rate with sequential accesses at both ends to the best other pattern, with a payload of a
-/// line.
+/// Rate with sequential accesses at both ends, divided by the rate of the best other pattern. The payload is
+/// a line.
 fn sequential_over_others(rates: &[[f64; SIZES.len()]; 4]) -> f64 {
     let others = rates[1..].iter().map(|of| of[1]).fold(0.0, f64::max);
     rates[0][1] / others
@@ -136,8 +137,9 @@ fn missed(outcome: &Outcome) -> f64 {
     translations.map(|c| c.misses as f64 / (c.hits + c.misses).max(1) as f64).fold(0.0, f64::max)
 }
 
-/// Share of the smallest payload's rate down to which a rate counts as flat. In the authors' own run, READs
-/// of 512 bytes keep this share (4.41 of 6.24 M/s), and the paper calls rates up to 512 bytes almost stable.
+/// A rate counts as flat if it is at least this share of the smallest payload's rate. The paper calls rates
+/// up to 512 bytes almost stable, and in the authors' own run, READs of 512 bytes keep this share (4.41 of
+/// 6.24 M/s).
 const FLAT: f64 = 0.7;
 
 fn flat_to(rates: &[f64; SIZES.len()]) -> u32 {

@@ -1,6 +1,6 @@
-//! CLUSTER'21, Figure 6c and I: a thread's own memory, sequential and random, by payload. The paper states no
-//! payload for its ratios. Here they are for a line, as in Figure 6d. The notes name the payloads at which
-//! the paper's numbers appear.
+//! CLUSTER'21, Figure 6c and I: rate of a thread's sequential and random accesses to memory of its own
+//! machine, by payload. The paper states no payload for its ratios. Here the payload is a line, as in Figure
+//! 6d. The notes name the payloads for which the simulated ratios equal the paper's.
 
 use super::cluster::CLUSTER;
 use super::fig6;
@@ -50,12 +50,12 @@ fn by_size(ctx: &Ctx<'_>, op: Op) -> Result<[Rates; WALKS.len()], NotYet> {
     Ok(walks.try_into().expect("as many walks"))
 }
 
-/// Ratio of two rates at each payload.
+/// `more` divided by `less`, at each payload.
 fn ratio(more: &Rates, less: &Rates) -> Rates {
     std::array::from_fn(|i| more[i] / less[i])
 }
 
-/// Payload at which a falling ratio reaches `value`, interpolated on logarithmic scales.
+/// Payload at which falling ratios reach `value`, interpolated on a logarithmic scale of payloads.
 fn payload_at(ratios: &Rates, value: f64) -> Option<f64> {
     let between = ratios.windows(2).position(|pair| pair[0] >= value && pair[1] <= value)?;
     let [x, y] = [SIZES[between], SIZES[between + 1]].map(|size| f64::from(size).ln());
@@ -64,7 +64,7 @@ fn payload_at(ratios: &Rates, value: f64) -> Option<f64> {
     Some((x + along * (y - x)).exp())
 }
 
-/// Payloads at which the paper's numbers appear, in words.
+/// Text of the payloads at which `ratios` reach the paper's numbers, `values`.
 fn payloads(ratios: &Rates, values: &[f64]) -> String {
     let of = |value: &f64| match payload_at(ratios, *value) {
         Some(payload) => format!("{value} at {payload:.0} B"),
@@ -76,7 +76,7 @@ fn payloads(ratios: &Rates, values: &[f64]) -> String {
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let [reads, writes] = [Op::Read, Op::Write].map(|op| by_size(ctx, op));
     let (reads, writes) = (reads?, writes?);
-    // Asymmetry of verbs on remote memory, for the claim that compares it with local memory.
+    // Asymmetry of remote memory, for the claim that compares it with local memory.
     let [remote_read, remote_write] = [Verb::Read, Verb::Write].map(|verb| fig6::asymmetry(ctx, verb));
     let (remote_read, remote_write) = (remote_read?, remote_write?);
     let [of_reads, of_writes] = [&reads, &writes].map(|[turn, random, ..]| ratio(turn, random));

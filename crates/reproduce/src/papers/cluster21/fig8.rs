@@ -55,8 +55,8 @@ impl Setting {
         let Setting { theta, holding, blocks, outstanding } = self;
         let mut io = Consolidate { theta, holding, blocks, ..Consolidate::usual() };
         io.clients.outstanding = outstanding;
-        // The warm-up exceeds a time-out, so that blocks that only the time-out posts go out at a steady
-        // rate.
+        // The warm-up exceeds a time-out. After it, even blocks that are posted only by the time-out are
+        // posted at a steady rate.
         let warmup = io.time_out.span() + Span::from_us(500);
         io.timing = Timing::of(warmup, Span::from_ms(1));
         io.into()
@@ -84,7 +84,8 @@ fn gained(
     Ok(curve("cluster21/fig8", name, CLUSTER, x, "times the rate of direct writes", points))
 }
 
-/// WRITEs per write of the program. The writer's NIC writes only completions to memory, one for each post.
+/// Posted WRITEs per write of the program. They are counted by completions, because the writer's NIC writes
+/// only completions to memory, one for each post.
 fn posts(outcome: &Outcome) -> f64 {
     let completions = outcome.pcie.iter().find(|pcie| pcie.machine == 1).map_or(0, |pcie| pcie.itom);
     completions as f64 / (outcome.mops * 1e6 * outcome.measured.duration.span().as_secs_f64())
@@ -125,7 +126,7 @@ fn theta_16(held: &Outcome, direct: &Outcome) -> Check {
     Check::number("cluster21-fig8-theta16", CLUSTER, held.mops / direct.mops).limited_by(held).note(note)
 }
 
-/// Whether theta writes become one WRITE.
+/// Whether theta writes of the program become one WRITE.
 fn consolidates(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let workloads = THETAS.map(|theta| Setting::of(theta).workload());
     let found = ctx.systems(CLUSTER, "fig8", &workloads)?;
@@ -138,8 +139,8 @@ fn consolidates(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     Ok(Check::statement("cluster21-s3c-consolidate", CLUSTER, holds, seen.join(", ")))
 }
 
-/// Whether the gain depends on the number of blocks. With many, the time-out posts each block before it has
-/// many writes.
+/// Whether the gain depends on the number of blocks. With many blocks, the time-out posts each block after
+/// only a few writes.
 fn when(curves: &[Curve]) -> Check {
     let points = &curves[2].points;
     let gain = |at: usize| points.get(at).map_or(f64::NAN, |(_, gain)| *gain);

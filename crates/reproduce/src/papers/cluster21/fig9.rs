@@ -1,5 +1,5 @@
-//! CLUSTER'21, Figure 9 and III-D: access to memory at the sockets of another machine. The alternatives are
-//! QPs to each socket, QPs to the matching socket, and a proxy socket.
+//! CLUSTER'21, Figure 9 and III-D: access to memory at the sockets of another machine. A thread has QPs to
+//! each socket, or only a QP to the matching socket, or it uses a proxy socket.
 //!
 //! `systems/tests/systems/proxy.rs` counts the QPs of a deployment. This experiment compares such a count
 //! with the paper's formulas.
@@ -27,7 +27,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A cluster with one adapter with two ports, and a cluster with an adapter at each socket.
+/// A cluster whose machines have one adapter with two ports, and a cluster whose machines have an adapter at
+/// each socket.
 const CLUSTERS: [&str; 2] = ["cx3-dual", "cx3-dual-split"];
 const PATHS: [Path; 3] = [Path::Direct, Path::Home, Path::Proxy];
 /// Outstanding READs of a thread. The first value is for latency.
@@ -35,14 +36,15 @@ const OUTSTANDING: [u32; 5] = [1, 2, 4, 8, 16];
 /// Threads of the reading machine, half of them at each socket.
 const THREADS: u32 = 8;
 
-/// READs, of which this many in a thousand go to memory at sockets that do not match.
+/// READs of remote memory. `unmatched_permille` of a thousand READs go to a socket that does not match the
+/// thread's socket.
 fn reads(path: Path, sockets: u32, threads: u32, outstanding: u32, unmatched_permille: u32) -> Proxy {
     let clients = Clients::new(threads, threads, outstanding, false);
     let timing = Timing::of(Span::from_us(100), Span::from_us(300));
     Proxy { clients, timing, path, sockets, unmatched_permille, ..Proxy::usual() }
 }
 
-/// Rate and latency of a path, by outstanding READs.
+/// Rate and latency of a path, by outstanding READs of a thread.
 fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2], NotYet> {
     let all = OUTSTANDING.map(|outstanding| reads(path, 2, THREADS, outstanding, 1000).into());
     let found = ctx.systems(cluster, "fig9", &all)?;
@@ -64,8 +66,8 @@ fn curves(ctx: &Ctx<'_>, cluster: &'static str, path: Path) -> Result<[Curve; 2]
     ])
 }
 
-/// QPs at both ends of the connections of a machine with `m` others. Each machine has `s` sockets with a
-/// thread each.
+/// QPs at both ends of all connections between one machine and `m` other machines. Each machine has `s`
+/// sockets with a thread each.
 fn qps(path: Path, m: u32, s: u32) -> u32 {
     let ends = if path == Path::Direct { s } else { 1 };
     2 * m * s * ends
@@ -89,10 +91,11 @@ fn counts() -> [Check; 3] {
     ]
 }
 
-/// Bytes of READs for comparing ports. The units limit the small READs, and the link limits the large ones.
+/// Bytes of READs for comparing ports. The units limit small READs, and the link limits large READs.
 const SIZES: [u32; 2] = [32, 4096];
 
-/// Compares threads that read matching memory at one socket, over its port, with threads at both sockets.
+/// Compares threads at one socket with threads at both sockets. Threads read matching memory over their
+/// socket's port.
 fn ports(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let of = |sockets: u32, bytes: u32| {
         let threads = THREADS / 2 * sockets;

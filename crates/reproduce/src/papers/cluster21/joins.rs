@@ -16,7 +16,7 @@ use doorbell_systems::join::Join;
 use doorbell_systems::shuffle::Placement;
 use doorbell_verbs::Span;
 
-/// Tuples of a relation in a run, which stand for the paper's 16 million.
+/// Tuples of a relation in a run. They represent the paper's 16 million tuples.
 pub(super) const SAMPLE: u64 = 1 << 15;
 /// Tuples of a relation in the paper, at its usual size.
 pub(super) const REAL: u64 = 16_000_000;
@@ -25,10 +25,9 @@ pub(super) const BATCH: u32 = 16;
 /// Executors of the join with all optimisations.
 pub(super) const EXECUTORS: u32 = 16;
 
-/// Upper bound of the time that a tuple takes an executor. Only the measured time depends on it.
+/// Upper bound of an executor's time for a tuple. Only warm-up and measured time depend on it.
 const SLOW: Span = Span::from_ns(600);
 
-/// A join.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinPoint {
     pub(super) executors: u32,
@@ -45,7 +44,7 @@ impl JoinPoint {
     pub(super) const STANDALONE: JoinPoint =
         JoinPoint { executors: 1, batch: 1, aware: true, times: 1, sample: SAMPLE };
 
-    /// A join with posts of 16 entries.
+    /// A join with all optimisations: posts of 16 entries, and memory at the executors' sockets.
     pub(super) const fn of(executors: u32) -> JoinPoint {
         JoinPoint { executors, batch: BATCH, ..JoinPoint::STANDALONE }
     }
@@ -71,8 +70,8 @@ impl JoinPoint {
         join.into()
     }
 
-    /// Seconds of a join of the paper's relations, scaled from the mean latency, which is the time of a join
-    /// of the sample.
+    /// Seconds of a join of the paper's relations. The mean latency is the time of a join of the sample, and
+    /// it is scaled to the paper's size.
     fn seconds(self, what: &str, outcome: &Outcome) -> Result<f64, NotYet> {
         let mean_ns = outcome.latency_ns.mean.ok_or_else(|| {
             let measured = outcome.measured.duration;

@@ -1,5 +1,5 @@
-//! CLUSTER'21, II-A and III-A: verbs of each transport, and network and PCIe operations of N pieces with each
-//! strategy. All numbers come from the accounting alone.
+//! CLUSTER'21, II-A and III-A: verbs of each transport, and the network and PCIe operations with which each
+//! strategy writes N pieces. All numbers come from the accounting alone.
 
 use super::cluster::CLUSTER;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};

@@ -1,6 +1,6 @@
-//! Workloads like those of perftest (`ib_read_bw`, `ib_write_bw`, `ib_read_lat`, `ib_write_lat`), which the
-//! authors' own repositories contain. Figure 1 and Table III use them, because the paper does not state their
-//! setting.
+//! Workloads like perftest's `ib_read_bw`, `ib_write_bw`, `ib_read_lat` and `ib_write_lat`. The authors' own
+//! repositories contain perftest. Figure 1 and Table III use these workloads, because the paper does not
+//! state its own.
 
 use doorbell_lab::SystemWorkload;
 use doorbell_nic::Profile;
@@ -10,11 +10,11 @@ use doorbell_systems::ping_pong::{Message, PingPong};
 use doorbell_verbs::{QpType, Span};
 use doorbell_workload::{Pattern, Verb, Workload};
 
-/// Outstanding operations of perftest's bandwidth tests, and operations for each signalled one.
+/// For perftest's bandwidth tests: outstanding operations, and operations per signalled operation.
 pub(super) const OUTSTANDING: u32 = 128;
 const SIGNAL_EVERY: u32 = 100;
 
-/// Warm-up and measured time of a latency, which is constant within a run.
+/// Warm-up and measured time of a latency. They are short because the latency is constant within a run.
 const LATENCY: (Span, Span) = (Span::from_us(50), Span::from_us(300));
 
 /// Sockets of a thread and of its memory: 0 is the NIC's socket, 1 the other one.
@@ -37,9 +37,9 @@ impl Place {
     ];
 }
 
-/// Warm-up and measured time of a rate, in microseconds. In this time the link carries several times the
-/// outstanding bytes, because one completion stands for a hundred operations, which weighs much with large
-/// payloads.
+/// Warm-up and measured time of a rate, in microseconds. In the measured time, the link carries several times
+/// the outstanding bytes. One completion stands for a hundred operations, so with large payloads a shorter
+/// run would be coarse.
 fn times(size: u32) -> (u64, u64) {
     let outstanding_us = u64::from(OUTSTANDING * size) / LINK_BYTES_PER_US;
     ((2 * outstanding_us).max(100), (16 * outstanding_us).max(300))
@@ -74,8 +74,8 @@ pub(super) fn rate(verb: Verb, size: u32, initiator: Place, responder: Place) ->
     }
 }
 
-/// Perftest's latency tests: a whole READ, or half a round trip of WRITEs. WRITEs of up to 220 bytes are
-/// inlined.
+/// Perftest's latency tests. The latency is a whole READ, or half a round trip of WRITEs. WRITEs of up to 220
+/// bytes are inlined.
 pub(super) fn latency(
     profile: &Profile,
     verb: Verb,

@@ -1,4 +1,5 @@
-//! READs from a run of CLUSTER'21's first author (`papers/cluster21-reads.toml`): measurements, not claims.
+//! READs from a run by CLUSTER'21's first author (`papers/cluster21-reads.toml`). They are measurements, not
+//! claims.
 
 use super::perftest::{Place, rate};
 use crate::data::measurements::{Measurement, OneQp, What};
@@ -17,7 +18,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Simulated rate in millions per second; `None` unless the measurement is a run of one QP.
+/// Simulated rate in millions per second, without chosen settings. `None` unless the measurement is a run of
+/// one QP.
 pub(crate) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, String)>, NotYet> {
     let What::OneQp(OneQp { size }) = m.what else { return Ok(None) };
     let what = format!("cluster21-reads: {}", m.id);

@@ -1,6 +1,6 @@
-//! CLUSTER'21, Table I: grades of three strategies of vector I/O. Programmability counts lines: a program
-//! that posts a WRITE for each piece is changed for each strategy (`doorbell_systems::vector_io::by_hand`).
-//! Performance and scalability use rates of Figures 3 to 5.
+//! CLUSTER'21, Table I: grades of three strategies of vector I/O. Programmability is the number of lines that
+//! change when a program that posts a WRITE for each piece adopts the strategy
+//! (`doorbell_systems::vector_io::by_hand`). Performance and scalability use rates of Figures 3 to 5.
 
 use super::cluster::CLUSTER;
 use super::vectors::{Calls, rates};
@@ -36,7 +36,7 @@ const STRATEGIES: [Strategy; 3] = [Strategy::Doorbell, Strategy::Sgl, Strategy::
 /// Pieces of a large call, and of a small one.
 const MANY: u32 = 16;
 const FEW: u32 = 1;
-/// Bytes of a small piece, and of a piece beyond the paper's range.
+/// Bytes of a small piece, and of a piece that is larger than the paper's pieces.
 const SMALL: u32 = 32;
 const LARGE: u32 = 1024;
 /// Threads of Figure 5, and pieces of its calls.
@@ -111,7 +111,8 @@ fn measure(ctx: &Ctx<'_>) -> Result<[Rates; 3], NotYet> {
     Ok([0, 1, 2].map(|n| pieces(&calls[n], &all[5 * n..][..5])))
 }
 
-/// Core time of a call in nanoseconds, without polling, and lines that the NIC reads for it.
+/// Core time of a call in nanoseconds, without polling. Then the number of lines that the NIC reads for a
+/// call.
 fn shares(outcome: &Outcome) -> [f64; 2] {
     let of_client = |machine: u32| machine == 1;
     let core = outcome.resources.iter().filter(|r| of_client(r.machine) && r.meter.part() == Part::Core);
@@ -122,8 +123,8 @@ fn shares(outcome: &Outcome) -> [f64; 2] {
     [busy * 1e3 / outcome.mops, lines as f64 / calls]
 }
 
-/// Compares the strategies' use of the core and of PCIe. SP takes more core time than SGL, and less of PCIe
-/// than both other strategies.
+/// Compares the strategies' use of the core and of PCIe. SP takes more core time than SGL. Its NIC reads
+/// fewer lines over PCIe than with either other strategy.
 fn loads(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
     let call = |strategy| Calls { strategy, pieces: MANY, bytes: SMALL, threads: 1 }.system().into();
     let outcomes = ctx.systems(CLUSTER, "tab1: loads", &STRATEGIES.map(call))?;

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table II and III: the machines, as the profile states them. Only Table II's latencies are
-//! here; its bandwidths are measured in runs ([`super::tab2_bandwidth`]).
+//! CLUSTER'21, Table II and III: the machines, as the profile states them. Of Table II, only the latencies
+//! are here. The bandwidths are measured in runs ([`super::tab2_bandwidth`]).
 
 use super::cluster::CLUSTER;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};

@@ -1,5 +1,6 @@
-//! CLUSTER'21, Table II: memory bandwidth at the thread's own socket and at the other one. It is read as the
-//! bandwidth of a thread with an equal number of outstanding lines at both (docs/cluster21.md, Local memory).
+//! CLUSTER'21, Table II: memory bandwidth at the thread's own socket and at the other one. Doorbell reads it
+//! as the bandwidth of a thread that has equally many outstanding lines at either socket
+//! (docs/notes/cluster21.md, Local memory).
 
 use super::cluster::CLUSTER;
 use super::local::{Home, LINE, Walk, rates};

@@ -1,5 +1,5 @@
-//! CLUSTER'21, Table III: rates by the sockets of cores and memory. The rows are the initiator's places, as
-//! the latencies show (docs/cluster21.md).
+//! CLUSTER'21, Table III: rates by the sockets of cores and memory. Rows are the initiator's places, as the
+//! table's latencies show (docs/notes/cluster21.md).
 
 use super::cluster::CLUSTER;
 use super::perftest::{Place, rate};
@@ -57,8 +57,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Payload in bytes: a line. The paper does not state it, but with a line one QP in the authors' own run
-/// reads as fast as in the table.
+/// Payload in bytes: a line. The paper does not state the payload. In the authors' own run, one QP that READs
+/// lines is as fast as in the table.
 pub(super) const SIZE: u32 = 64;
 
 /// The table's cells row by row, with both verbs for each: verb, initiator's place, responder's place.
@@ -82,7 +82,7 @@ impl<T> Table<T> {
     }
 }
 
-/// Errors of the cells if rows are the initiator's places, and if columns are, in words.
+/// Text of the cells' errors for two readings of the table: rows are the initiator's places, or columns are.
 pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f64) -> String {
     let cells = || (1..=4).flat_map(|row| (1..=4).map(move |column| (row, column)));
     let of = |swapped: bool| {
@@ -100,7 +100,7 @@ pub(super) fn readings(claims: &[&str], number: impl Fn(Verb, usize, usize) -> f
     format!("rows as the initiator {}; columns {}", of(false), of(true))
 }
 
-/// Largest error of a cell that counts as near.
+/// A cell counts as near up to this error.
 const NEAR: f64 = 0.15;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
@@ -120,8 +120,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// Whether the responder's core affects rates, while the responder's memory and the initiator's core alone do
-/// not.
+/// Whether rates depend on the responder's core, but not on the responder's memory or on the initiator's core
+/// alone.
 fn core_effect(table: &Table<Arc<Outcome>>) -> Check {
     let mops = |verb, row, column| table.at(verb, row, column).mops;
     let same = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;

@@ -1,6 +1,6 @@
-//! CLUSTER'21, Table III: latency by the sockets of cores and memory. Rows are read as the initiator's place:
-//! moving the core between rows adds twice as much to a READ as to a WRITE, as if WRITEs were timed in half
-//! round trips (docs/cluster21.md). WRITEs are measured so here.
+//! CLUSTER'21, Table III: latency by the sockets of cores and memory. Rows are read as the initiator's place.
+//! Moving the core between rows adds twice as much to a READ as to a WRITE, as if WRITEs were timed in half
+//! round trips (docs/notes/cluster21.md). Here, a WRITE's latency is half a round trip, too.
 
 use super::cluster::CLUSTER;
 use super::perftest::latency;
@@ -74,8 +74,8 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// Increase from memory at the other socket when the core is there, too, in percent: the largest of rows and
-/// columns.
+/// Increase of latency in percent if memory moves to the other socket after the core has moved there. The
+/// check has the largest increase of rows and columns.
 fn memory_alone(table: &Table<f64>) -> Check {
     let more = |from: f64, to: f64| (to / from - 1.0) * 100.0;
     let rows = |verb| more(*table.at(verb, 3, 1), *table.at(verb, 4, 1));
@@ -89,8 +89,7 @@ fn memory_alone(table: &Table<f64>) -> Check {
     Check::number("cluster21-tab3-mem-only", CLUSTER, most).note(note)
 }
 
-/// Whether memory at the NIC's socket makes no difference. Moving memory alone to the other socket hardly
-/// changes latency.
+/// Whether latency hardly changes if only memory moves from the NIC's socket to the other socket.
 fn same_socket(table: &Table<f64>) -> Check {
     let gap = |verb| (table.at(verb, 1, 2) / table.at(verb, 1, 1) - 1.0).abs() * 100.0;
     let (read, write) = (gap(Verb::Read), gap(Verb::Write));
@@ -104,7 +103,8 @@ fn worst(table: &Table<f64>) -> Check {
     Check::number("cluster21-tab3-worst-lat-55", CLUSTER, more(Verb::Write)).note(note)
 }
 
-/// Whether both sides add latency, and together add about the sum of their single effects.
+/// Whether initiator and responder at other sockets each add latency, and together add at least about the
+/// sum.
 fn amplified(table: &Table<f64>) -> Check {
     let more = |verb, row, column| table.at(verb, row, column) - table.at(verb, 1, 1);
     let both = [Verb::Read, Verb::Write];

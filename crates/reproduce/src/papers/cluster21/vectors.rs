@@ -13,7 +13,7 @@ use doorbell_verbs::Span;
 /// Outstanding calls of a thread.
 const OUTSTANDING: u32 = 4;
 
-/// Most threads of a machine.
+/// Largest number of threads of a machine.
 const THREADS: u32 = 16;
 
 pub(super) const STRATEGIES: [Strategy; 3] = [Strategy::Sp, Strategy::Doorbell, Strategy::Sgl];
@@ -82,7 +82,7 @@ impl<const N: usize> Rates<N> {
         &self.0[2]
     }
 
-    /// The least and the most ratio of SP's rates to another strategy's.
+    /// Smallest and largest ratio of SP's rate to another strategy's rate.
     pub(super) fn ends_of_sp_over(&self, other: &[f64; N]) -> (f64, f64) {
         let ratios = self.sp().iter().zip(other).map(|(sp, other)| sp / other);
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))

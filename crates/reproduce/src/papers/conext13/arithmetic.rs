@@ -1,9 +1,9 @@
-//! The arithmetic of docs/conext13.md, which needs no simulation.
+//! The arithmetic of docs/notes/conext13.md, which needs no simulation.
 
 use super::runs::{CLUSTER, TABLE_3};
 use doorbell_nic::Profile;
 
-const DOC: &str = include_str!("../../../../../docs/conext13.md");
+const DOC: &str = include_str!("../../../../../docs/notes/conext13.md");
 
 /// Nanoseconds per byte at 10 Gb/s.
 const BYTE_NS: f64 = 0.8;
@@ -28,7 +28,7 @@ fn per_line(us: f64) -> f64 {
 #[track_caller]
 fn told(number: &str) {
     let doc = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(doc.contains(number), "docs/conext13.md does not say {number}");
+    assert!(doc.contains(number), "docs/notes/conext13.md does not say {number}");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn time_on_the_wire() {
 
 #[test]
 fn time_of_a_line() {
-    // The longest and the shortest time besides the scan.
+    // Longest and shortest time of a request without the scan.
     let [most, least] = [wire(TABLE_3, 1500, HEADERS) + 10.0, wire(TABLE_3, 9000, HEADERS) + 5.0];
     for (us, text) in [(300.0, "16 to 20 ns for each of the 4096 lines"), (275.0, "10 to 14 ns")] {
         told(text);

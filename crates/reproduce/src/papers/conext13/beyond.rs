@@ -1,4 +1,4 @@
-//! Beyond the paper: the part of the loss that other machines and programs would recover.
+//! Beyond the paper: the part of the loss that would vanish with other machines or programs.
 
 use super::runs::{self, CLUSTER, MB, Pair, SCANS, TABLE_3, touch};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
@@ -22,11 +22,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Largest difference of losses that count as equal, in percentage points.
+/// Losses within this many percentage points count as equal.
 const SAME: f64 = 3.0;
 /// Ways of the LLC that DDIO gives to devices: 2 of 20 on the Xeon E5.
 const DDIO_WAYS: u32 = 2;
-/// Lines that a program prefetches ahead.
+/// Number of lines by which a program prefetches ahead.
 const AHEAD: u32 = 16;
 /// Bytes per second of the NIC on the processor (4.2).
 const ON_CHIP_BYTES_PER_S: u64 = 12_500_000_000;

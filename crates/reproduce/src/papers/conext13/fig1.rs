@@ -15,10 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Gains up to this many percent count as none, because the paper's runs deviate by as much.
+/// A gain of up to this many percent counts as none, because the paper's runs deviate by as much.
 const SAME: f64 = 5.0;
 
-/// Reduction of TCP's time by RDMA, in percent. The paper's base is the stack without acceleration.
+/// Reduction of time from TCP to RDMA, in percent of TCP's time. The paper's base is the stack without
+/// acceleration.
 fn gain(rdma: &Outcome, tcp: &Outcome) -> f64 {
     (1.0 - us(rdma) / us(tcp)) * 100.0
 }

@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Percentage that "almost none" allows, and that "almost all" may lack.
+/// "Almost none" means less than this percentage, and "almost all" lacks less than this percentage.
 const NEGLIGIBLE: f64 = 3.0;
 
 fn llc(uncore: &UncoreUse) -> f64 {
@@ -35,7 +35,7 @@ fn snoops(uncore: &UncoreUse) -> f64 {
     uncore.snoop_hit_rate.unwrap_or(f64::NAN) * 100.0
 }
 
-/// Percentage of the sent lines that `count` is.
+/// `count` in percent of the sent lines.
 fn of_sent(count: u64, uncore: &UncoreUse) -> f64 {
     count as f64 / uncore.snps.max(1) as f64 * 100.0
 }

@@ -23,10 +23,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Overheads matter once the loss is this share of its largest value.
 const MATTERS: f64 = 0.5;
-/// Largest difference of losses that count as equal, in percentage points.
+/// Losses within this many percentage points count as equal.
 const SAME: f64 = 1.0;
 
-/// Shape of losses by size: where they begin to matter, where they peak, and whether they fall afterwards.
+/// Shape of losses by size: the size from which they matter, the size of the peak, and whether they fall
+/// after the peak.
 struct Hump {
     from: u32,
     peak: u32,
@@ -44,8 +45,8 @@ impl Hump {
     }
 }
 
-/// Whether the loss has the paper's shape up to 1 MB: it rises from 4 kB, peaks at 256 kB or before, and then
-/// falls.
+/// Whether the loss has the paper's shape up to 1 MB. It begins to matter at 4 kB or later, peaks at 256 kB
+/// or before, and then falls.
 fn is_the_papers(points: &[(u32, f64)]) -> bool {
     let Hump { from, peak, falls, largest } = Hump::of(points);
     let small = points.first().is_some_and(|p| p.1 < MATTERS * largest);

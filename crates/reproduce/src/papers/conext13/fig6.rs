@@ -19,15 +19,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Sizes of the random scans.
 const RANDOM: [u32; 4] = [4 * KB, 32 * KB, 256 * KB, 1024 * KB];
-/// Largest gains that agree with "as high as 60%". The paper's number is only an upper end, which any smaller
-/// gain meets.
+/// Largest gains that agree with "as high as 60%". The paper's number is only an upper bound, so a much
+/// smaller gain would meet it, too.
 const LARGEST: RangeInclusive<f64> = 50.0..=60.0;
-/// Largest gain that counts as none, in percentage points.
+/// A gain below this many percent counts as none.
 const NONE: f64 = 3.0;
 
-/// Time that prefetching saves, in percent of the time without it. The paper's losses are defined likewise:
-/// their base is the run without the examined feature. This definition was chosen before any parameter was
-/// set.
+/// Time that prefetching saves, in percent of the time without it. The base is the run without the examined
+/// feature, as it is for the paper's losses. This definition was chosen before any parameter was set.
 fn gain(on: &Outcome, off: &Outcome) -> f64 {
     (1.0 - us(on) / us(off)) * 100.0
 }
@@ -56,7 +55,7 @@ impl Gains {
     }
 }
 
-/// Runs both scans with the prefetchers of a profile and without prefetchers.
+/// Runs both scans twice: with the prefetchers of `profile`, and without prefetchers.
 fn gains(ctx: &Ctx<'_>, profile: &Profile, sizes: &[u32], order: Order) -> Result<Vec<Gains>, NotYet> {
     let asked = |scan| sizes.iter().map(move |size| Touch { order, ..touch(Mode::Touch, scan, *size) });
     let asked: Vec<Touch> = SCANS.iter().flat_map(|(scan, _)| asked(*scan)).collect();

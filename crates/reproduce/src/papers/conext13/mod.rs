@@ -1,5 +1,5 @@
-//! *On Limitations of Network Acceleration* (CoNEXT'13). docs/conext13.md describes its machines and the
-//! arithmetic behind its numbers.
+//! *On Limitations of Network Acceleration* (CoNEXT'13). docs/conext13.md describes the case, and
+//! docs/notes/conext13.md has the arithmetic behind its numbers.
 
 #[cfg(test)]
 mod arithmetic;

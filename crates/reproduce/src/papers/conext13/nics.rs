@@ -15,11 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Percentage points by which losses may differ.
+/// Losses within this many percentage points count as equal.
 const SAME: f64 = 3.0;
 
-/// A NIC of the previous generation: PCIe 1.0, and twice the time for each message and packet. For the
-/// paper's other NIC only its eight lanes of PCIe 1.0 are published; the rest is assumed.
+/// A NIC of the previous generation: PCIe 1.0, and twice the time for each message and packet. The only
+/// published property of the paper's other NIC is its eight lanes of PCIe 1.0. The rest is assumed.
 fn other(ctx: &Ctx<'_>) -> Profile {
     let mut profile = ctx.profile(CLUSTER).clone();
     profile.device.pcie.lane_bytes_per_s /= 2;

@@ -19,8 +19,8 @@ pub(super) const MB: u32 = 1 << 20;
 /// Bytes of the response in Table 3 and Figure 4.
 pub(super) const TABLE_3: u32 = 256 * KB;
 
-/// Response sizes of the figures in bytes, which the text does not list. They are powers of two up to 1 MB,
-/// and two larger sizes. The last size exceeds the LLC.
+/// Response sizes of the figures in bytes: powers of two up to 1 MB, and two larger sizes. The last size
+/// exceeds the LLC. The paper's text does not list the sizes.
 pub(super) const SIZES: [u32; 17] = [
     64,
     128,
@@ -44,7 +44,7 @@ pub(super) const SIZES: [u32; 17] = [
 /// Both scans with their names.
 pub(super) const SCANS: [(Scanned, &str); 2] = [(Scanned::Write, "Write Scan"), (Scanned::Read, "Read Scan")];
 
-/// A run of several requests. The first requests fill the caches.
+/// A run of several requests. The requests of the warm-up fill the caches.
 pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
     let mut touch = Touch { mode, scan, size, instructions: scan.instructions(), ..Touch::usual() };
     let (warm, measured) = if size > MB { (1, 3) } else { (3, 8) };
@@ -52,7 +52,8 @@ pub(super) fn touch(mode: Mode, scan: Scanned, size: u32) -> Touch {
     touch
 }
 
-/// Sets warm-up and measured time of a run. Each is at least as long as the stated number of requests take.
+/// Sets the warm-up of a run to at least the time of `warm` requests, and the measured time to at least the
+/// time of `measured` requests.
 pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
     let each = Span::from_us(40) + Span::from_ns(2) * u64::from(touch.size) + touch.compute.span();
     touch.timing = Timing::of(each * warm, each * measured);
@@ -60,7 +61,7 @@ pub(super) fn measure(touch: &mut Touch, warm: u64, measured: u64) {
 
 /// Time of a request in microseconds.
 pub(super) fn us(outcome: &Outcome) -> f64 {
-    // There is no mean if nothing completes, as when a caller shortens runs too much.
+    // There is no mean if no request completes, for example if a caller shortens runs too much.
     outcome.latency_ns.mean.map_or(f64::NAN, |ns| ns / 1e3)
 }
 
@@ -81,7 +82,7 @@ pub(super) fn without_prefetchers(ctx: &Ctx<'_>) -> Profile {
     with_caches(ctx, |h| (h.next_line, h.adjacent_line, h.streamer) = (false, false, 0))
 }
 
-/// A run with NoTouch and a run with Touch.
+/// Outcomes of a run with NoTouch and of a run with Touch.
 #[derive(Clone)]
 pub(super) struct Pair {
     pub(super) notouch: Outcome,
@@ -89,7 +90,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Loss from Touch, in percent of the time with NoTouch.
+    /// Additional time with Touch, in percent of the time with NoTouch.
     pub(super) fn loss(&self) -> f64 {
         percent_more(us(&self.notouch), us(&self.touch))
     }

@@ -1,4 +1,4 @@
-//! CoNEXT'13, 4.1: the side that pays for the NIC's accesses.
+//! CoNEXT'13, 4.1: whether the server, the client or both lose time by the NIC's accesses.
 
 use super::runs::{self, CLUSTER, TABLE_3, phase_us, touch, us};
 use crate::experiment::percent_more;
@@ -15,11 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Losses above this many percent are significant, because they exceed the deviation between the paper's
-/// runs.
+/// Losses above this many percent are significant, because the paper's runs deviate by less.
 const THERE: f64 = 5.0;
 
-/// Modes of server and client. Each scans a buffer of its own, or the buffer that the NIC accesses.
+/// Modes of server and client. With NoTouch, a side scans a separate buffer. With Touch, it scans the buffer
+/// that the NIC accesses.
 const CASES: [(Mode, Reading); 4] = [
     (Mode::NoTouch, Reading::NoTouch),
     (Mode::Touch, Reading::NoTouch),

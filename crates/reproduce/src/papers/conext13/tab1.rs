@@ -20,11 +20,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Least share that counts as all, and largest share that counts as none.
+/// A share above [`ALL`] counts as all, and a share below [`NONE`] counts as none.
 const ALL: f64 = 0.9;
 const NONE: f64 = 0.1;
 
-/// Results of snoops of the transmission buffer and of the next scan.
+/// Results of the snoops of the transmission buffer, and of the next scan's look-ups in the LLC.
 struct Seen {
     /// Share of snoops that hit.
     hit: f64,

@@ -1,5 +1,5 @@
-//! CoNEXT'13, Table 3: latencies of 256 kB by mode and scan. These four numbers set the profile and the
-//! scan's instructions, so none of them is a prediction.
+//! CoNEXT'13, Table 3: latencies of 256 kB by mode and scan. The profile and the scan's instructions were set
+//! from these four numbers, so none of them is a prediction.
 
 use super::runs::{self, CLUSTER, Pair, TABLE_3, touch, us};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};

@@ -1,4 +1,5 @@
-//! CoNEXT'13, 4.1: a tenant on the server's machine. Serving may purge the tenant's warm caches.
+//! CoNEXT'13, 4.1: a tenant on the server's machine. The server's work may evict the tenant's lines from the
+//! caches.
 
 use super::runs::{self, CLUSTER, MB, TABLE_3, phase_us, touch};
 use crate::experiment::percent_more;
@@ -18,7 +19,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Largest slowdown, in percent, that counts as none.
 const SAME: f64 = 5.0;
 
-/// Bytes of the tenant's own memory. They fit the LLC of 18 MB alone, but not beside two buffers of 4 MB.
+/// Bytes of the tenant's own memory. Alone, they fit the LLC of 18 MB. Together with two buffers of 4 MB,
+/// they do not.
 const OWN: u32 = 14 * MB;
 
 /// A server without load: it does not scan, and sends one byte.
@@ -60,7 +62,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     Ok(Findings { checks, ..Findings::default() })
 }
 
-/// The workload with so much computation per request that the server sends almost nothing.
+/// The workload with so much computation per request that the server hardly ever sends.
 fn with_pauses(t: Touch) -> Touch {
     let mut t = Touch { compute: doorbell_lab::Duration::new(doorbell_verbs::Span::from_ms(20)), ..t };
     runs::measure(&mut t, 1, 2);

@@ -20,9 +20,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Losses below this many percent are small, because the paper's runs deviate by as much.
 const SMALL: f64 = 5.0;
 
-/// Responses per fill, as for a medium that many clients fetch.
+/// Number of responses for each time that the server fills the buffer, as when many clients fetch one medium.
 const STREAMED: u32 = 50;
-/// Milliseconds of computation. The paper says "msec".
+/// Milliseconds of computation per request. The paper says only "msec".
 const COMPUTED: u64 = 5;
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

@@ -80,7 +80,7 @@ impl<T: Copy + Default> SetCache<T> {
         self.all[self.range(line)].iter().any(|way| way.tag == line + 1)
     }
 
-    /// Uses a line, if it is held.
+    /// The value of a held line. Marks the line as used.
     pub(super) fn use_line(&mut self, line: LineId) -> Option<&mut T> {
         let set = self.set(line);
         let at = set.iter().position(|way| way.tag == line + 1)?;
@@ -93,8 +93,8 @@ impl<T: Copy + Default> SetCache<T> {
         self.insert_among(line, about, self.ways, |_| true)
     }
 
-    /// Brings in a line that is not held, among at most `most` lines of its set that are `alike`. If the set
-    /// has as many, the line replaces one of them. Returns the evicted line, if any.
+    /// Brings in a line that is not held. At most `most` lines of a set may satisfy `alike`. If that many do,
+    /// the new line replaces one of them. Returns the evicted line, if any.
     pub(super) fn insert_among(
         &mut self,
         line: LineId,

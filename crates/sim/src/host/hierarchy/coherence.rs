@@ -26,7 +26,7 @@ pub(crate) enum Mesif {
 pub(crate) enum CoherenceRequest {
     /// Read to E, F or S.
     RdData,
-    /// A snapshot that the requester does not keep; I/O agents read so.
+    /// A snapshot that the requester does not keep. I/O agents read by snapshots.
     RdCur,
     /// Read with ownership.
     RdInvOwn,
@@ -184,7 +184,7 @@ mod tests {
             let Snooped { response, state: left } = state.snooped(request.snoop());
             let granted = request.granted(left.is_valid());
             assert!(!(granted.is_owned() && left.is_valid()), "{request:?} of a line in {state:?}");
-            // A line that only one agent had goes to memory before no agent has it.
+            // A modified line is written to memory when its agent no longer keeps it modified.
             assert_eq!(response.writes_back(), state == Mesif::Modified && left != Mesif::Modified);
             assert!(!response.forwards() || state.is_valid());
         }

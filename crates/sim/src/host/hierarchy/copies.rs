@@ -4,7 +4,7 @@ use super::cache::LineId;
 use crate::host::memory::{LineBytes, MemPlace};
 use std::collections::HashMap;
 
-/// Cached lines whose bytes differ from memory's, or may. The bytes of all other lines are memory's.
+/// Cached lines whose bytes may differ from memory's. All other lines have memory's bytes.
 #[derive(Default)]
 pub(super) struct Copies {
     /// Each line's beginning in memory, and its bytes.
@@ -28,7 +28,7 @@ impl Copies {
         &mut self.lines.entry(line).or_insert_with(|| (begins, memory())).1
     }
 
-    /// Removes a line that has left the caches.
+    /// Removes a line that has left the caches. If it is modified, it goes to memory.
     pub(super) fn left(&mut self, line: LineId, modified: bool) {
         let copy = self.lines.remove(&line);
         self.leaving.extend(copy.filter(|_| modified));

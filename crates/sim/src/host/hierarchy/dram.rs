@@ -7,7 +7,7 @@ use crate::core::ps::Ps;
 pub(super) struct Dram {
     /// Time from the beginning of a read until its line is there, if no other access is before it.
     latency: Ps,
-    /// Time of the memory's bandwidth that a line takes.
+    /// Time for which the transfer of a line occupies the memory.
     line: Ps,
     /// When memory is free for the next line.
     free: Ps,
@@ -18,17 +18,17 @@ impl Dram {
         Dram { latency, line, free: Ps::ZERO }
     }
 
-    /// When a line whose read begins at `at` or later is there.
+    /// Reads a line from `at` on, or later if the memory is busy. Returns when the line is there.
     pub(super) fn read(&mut self, at: Ps) -> Ps {
         self.take(at) + self.latency
     }
 
-    /// When a line written at `at` or later has left for memory.
+    /// Writes a line from `at` on, or later if the memory is busy. Returns when the line has left for memory.
     pub(super) fn write(&mut self, at: Ps) -> Ps {
         self.take(at) + self.line
     }
 
-    /// When the transfer of a line requested at `at` begins.
+    /// Occupies the memory for a line that is requested at `at`. Returns when the line's transfer begins.
     fn take(&mut self, at: Ps) -> Ps {
         let begins = self.free.max(at);
         self.free = begins + self.line;

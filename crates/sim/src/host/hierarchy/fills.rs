@@ -3,7 +3,7 @@
 use super::cache::LineId;
 use crate::core::ps::Ps;
 
-/// Lines in flight, each with its arrival time. At most as many as there are buffers.
+/// Lines in flight, each with its arrival time. There are at most as many as buffers.
 pub(super) struct Fills {
     under_way: Vec<(LineId, Ps)>,
     buffers: usize,
@@ -14,7 +14,7 @@ impl Fills {
         Fills { under_way: Vec::with_capacity(buffers as usize), buffers: buffers as usize }
     }
 
-    /// When a line that may be in flight at `at` is there.
+    /// When a line is there: at `at`, or later if the line is in flight.
     pub(super) fn ready(&self, line: LineId, at: Ps) -> Ps {
         self.under_way.iter().find(|(other, _)| *other == line).map_or(at, |(_, ready)| at.max(*ready))
     }

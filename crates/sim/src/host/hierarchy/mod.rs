@@ -1,8 +1,9 @@
 //! A memory model with cache sizes. Three levels of caches have limited sizes and are kept coherent with
 //! devices. Cores continue past a cache miss.
 //!
-//! The last level includes the other levels. For each of its lines it knows which cores hold the line, and
-//! whether one of them may write it. To other agents, a socket with its caches is one agent (`coherence`).
+//! The last level includes the other levels. For each of its lines, it records which cores hold the line, and
+//! whether one of them may write the line. To other agents, a socket with its caches is one agent
+//! (`coherence`).
 
 mod cache;
 mod coherence;
@@ -43,19 +44,21 @@ struct HeldLine {
     state: Mesif,
     /// Cores that hold the line in their own caches, one bit each.
     holders: u64,
-    /// Whether the only holder may write the line without asking.
+    /// Whether the only holder may write the line without a request.
     owned: bool,
     /// Whether a prefetcher brought the line, and no core has asked for it since.
     prefetched: bool,
     /// Whether a device wrote the line, and no core has asked for it since.
     written: bool,
-    /// Until when the line moves between cores, or an atomic holds it. Other cores' requests wait until then.
+    /// The time until which the line moves between cores, or an atomic holds it. Other cores' requests wait
+    /// until then.
     busy: Ps,
 }
 
 /// The caches of a core, and its accesses in flight.
 struct Private {
-    /// For each line: whether a prefetcher brought it here, and no load or store has found it since.
+    /// The value of a line says that a prefetcher brought the line, and that no load or store has used it
+    /// since.
     l1: SetCache<bool>,
     l2: SetCache<()>,
     /// Lines on their way into the first level, and lines that prefetchers bring into the second level.
@@ -84,7 +87,7 @@ struct Io {
     read: CoherenceRequest,
     /// Whether devices' requests are coherent with the caches.
     coherent: bool,
-    /// Ways of the last level that a device's writes may take. At 0 they go to memory.
+    /// Ways of the last level that a device's writes may use. At 0, the writes go to memory.
     ways: usize,
 }
 
@@ -201,10 +204,10 @@ impl Hierarchy {
         self.counts
     }
 
-    /// The number of a place's line, as it lies in memory. Rings lie in large pages.
+    /// The number of the line at `place` in physical memory. Rings lie in large pages.
     fn line(&self, place: MemPlace) -> LineId {
         let page = self.pages.get(place.allocation as usize).copied().unwrap_or(PageSize::Huge);
-        // 2^32 allocations of at most 2^28 lines.
+        // There are at most 2^32 allocations of at most 2^28 lines each.
         let number = (u64::from(place.allocation) << 28) | (place.offset / LINE);
         let in_page = (page.bytes() / LINE).trailing_zeros();
         let line = (frame(number >> in_page, 60 - in_page) << in_page) | (number & ((1 << in_page) - 1));
@@ -245,7 +248,7 @@ impl Hierarchy {
         self.copies.as_mut().filter(|_| held).map(|copies| copies.of(line, begins, memory))
     }
 
-    /// Takes the changed lines that have left the caches, which go to memory now.
+    /// Takes the changed lines that have left the caches. They go to memory now.
     pub(super) fn take_leaving(&mut self) -> Vec<(MemPlace, LineBytes)> {
         self.copies.as_mut().map_or_else(Vec::new, Copies::take_leaving)
     }
@@ -266,7 +269,7 @@ impl Hierarchy {
         self.sets.insert(self.watchers.entry(line).or_default(), core);
     }
 
-    /// When a core has done other work of length `span` that begins at `at`.
+    /// Lets a core do other work of length `span` from `at` on. Returns when the work is done.
     pub(crate) fn work(&mut self, at: Ps, core: CoreId, span: Ps) -> Ps {
         let buffers = self.buffers;
         let instructions = span / buffers.instruction;
@@ -309,7 +312,7 @@ impl Hierarchy {
         done
     }
 
-    /// Asks for lines. Waits for a free buffer, but not for the lines.
+    /// Requests lines. Waits for a free buffer, but not for the lines.
     fn prefetch(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let mut now = at;
         for place in lines.places() {
@@ -342,14 +345,14 @@ impl Hierarchy {
         self.private(core).pipeline.store(&buffers, at, ready)
     }
 
-    /// Whether a core has a line in its first level and may write it without asking.
+    /// Whether a core has a line in its first level and may write the line without a request.
     fn may_write(&mut self, core: CoreId, line: LineId) -> bool {
         let Some(held) = self.llc.peek(line) else { return false };
         let may = held.state == Mesif::Modified && held.owned && held.holders == bit(core);
         may && self.private(core).l1.use_line(line).is_some()
     }
 
-    /// Executes an atomic. It waits for all earlier accesses, and all later ones wait for it.
+    /// Executes an atomic. It waits for all earlier accesses, and all later accesses wait for it.
     fn atomic(&mut self, at: Ps, core: CoreId, lines: Lines) -> Ps {
         let line = self.line(lines.first);
         let begins = self.stored(at, core);
@@ -394,7 +397,7 @@ impl Hierarchy {
         now
     }
 
-    /// Writes a line around the caches. Returns when a write-combining buffer is free for it.
+    /// Writes a line around the caches. Returns when a write-combining buffer is free for the line.
     fn store_around(&mut self, at: Ps, core: CoreId, line: LineId) -> Ps {
         self.expel(at, line);
         let at = self.private(core).fills.room(at);
@@ -421,7 +424,8 @@ impl Hierarchy {
         }
     }
 
-    /// When a line that a core requests at `at` is in its first level, ready to be read or written.
+    /// Lets a core request a line at `at`. Returns when the line is in the core's first level, ready to be
+    /// read or written.
     fn fetch(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l1 = self.times.l1;
         let private = self.private(core);
@@ -445,8 +449,8 @@ impl Hierarchy {
         ready
     }
 
-    /// When a line that the first level lacks is there. Prefetchers see the first level's requests to the
-    /// second. They run once the line has its place.
+    /// Fetches a line that the first level lacks. Returns when the line is there. Prefetchers see the first
+    /// level's requests to the second level. They run after the line has been put into the caches.
     fn fetch_below(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let l2 = self.times.l2;
         let private = self.private(core);
@@ -492,7 +496,8 @@ impl Hierarchy {
         }
     }
 
-    /// When a line that a core's own caches lack is there.
+    /// Requests a line from the last level, because a core's own caches lack it. Returns when the line is
+    /// there.
     fn ask_llc(&mut self, at: Ps, core: CoreId, line: LineId, why: Why) -> Ps {
         let ahead = why == Why::Ahead;
         let Some(held) = self.llc.use_line(line) else {
@@ -533,8 +538,8 @@ impl Hierarchy {
         ready
     }
 
-    /// Makes a core that has a line at `ready` its only holder. Returns when it is. `asked` says that the
-    /// core's request to the last level already asked for ownership.
+    /// Makes a core the only holder of a line, which the core has from `ready` on. Returns when the core is
+    /// the only holder. `asked` says that the core's request to the last level already asked for ownership.
     fn own(&mut self, ready: Ps, core: CoreId, line: LineId, asked: bool) -> Ps {
         let held = self.llc.peek(line).expect(INCLUDED);
         let others = held.holders & !bit(core);
@@ -578,7 +583,8 @@ impl Hierarchy {
         }
     }
 
-    /// Removes a line evicted from the last level from all caches, and writes it to memory if it is newer.
+    /// Handles a line that has left the last level. Removes it from the cores' caches, and writes it to
+    /// memory if it is newer.
     fn went(&mut self, at: Ps, line: LineId, about: HeldLine) {
         self.drop_from(about.holders, line);
         self.wake(line);
@@ -608,7 +614,7 @@ impl Hierarchy {
         std::mem::take(&mut self.woken)
     }
 
-    /// Wakes the threads that watch a line, so that they look at it again.
+    /// Wakes the threads that watch a line, so that they load it again.
     fn wake(&mut self, line: LineId) {
         if let Some(watchers) = self.watchers.remove(&line) {
             for core in self.sets.take(watchers) {
@@ -637,8 +643,8 @@ impl Hierarchy {
         Access { done, woken: CoreSet::EMPTY }
     }
 
-    /// Lets an agent access lines of a ring that no cache may hold: if devices are not coherent, rings lie in
-    /// coherent memory (dma_alloc_coherent). Returns when the access is done, or when a core's store is in
+    /// Lets an agent access lines of a ring that no cache may hold. If devices are not coherent, rings lie in
+    /// such memory (dma_alloc_coherent). Returns when the access is done, or when a core's store is in
     /// flight.
     pub(crate) fn uncached(&mut self, at: Ps, who: Agent, lines: Lines, kind: AccessKind) -> Ps {
         let mut done = at;
@@ -663,7 +669,7 @@ impl Hierarchy {
         done
     }
 
-    /// When a device that reads a line has it.
+    /// Lets a device read a line. Returns when the device has the line.
     fn device_reads(&mut self, at: Ps, line: LineId) -> Ps {
         if !self.io.coherent {
             return self.dram.read(at);
@@ -678,8 +684,8 @@ impl Hierarchy {
         let mut ready = at + self.times.llc;
         if response.writes_back() {
             self.forced = self.forced.max(at) + self.times.write_back;
-            // The transfer may be far in the future. It is booked when requested, so that other agents' reads
-            // do not wait that long.
+            // The transfer may be far in the future. It is booked at the time of the request, so that other
+            // agents' reads do not wait that long.
             self.dram.write(at);
             ready = ready.max(self.forced);
         }
@@ -727,7 +733,7 @@ impl Hierarchy {
     }
 }
 
-/// Why a core's line is in the last level.
+/// Message of a panic if a core's line is not in the last level.
 const INCLUDED: &str = "the last level includes the others";
 
 const fn bit(core: CoreId) -> u64 {

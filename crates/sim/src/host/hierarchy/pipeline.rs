@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 /// Sizes of a core's buffers, and its speed while none is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PipelineBuffers {
-    /// Instructions between the oldest unfinished one and the youngest in flight.
+    /// Most instructions from the oldest unfinished one to the youngest in flight.
     pub(super) reorder: u64,
     /// Stores that have executed but are not in the cache yet.
     pub(super) stores: usize,
-    /// Lines that such stores may wait for at a time.
+    /// Lines for which these stores may wait at a time.
     pub(super) store_lines: usize,
     /// Time of an instruction if nothing waits.
     pub(super) instruction: Ps,
@@ -76,13 +76,13 @@ impl Pipeline {
         }
     }
 
-    /// Adds a line that a store asked for, and that is there at `ready`.
+    /// Adds a line that a store has requested. The line is there at `ready`.
     pub(super) fn store_waits_for(&mut self, ready: Ps) {
         self.store_lines.push_back(ready);
     }
 
-    /// Adds a store that begins at `clock`, whose line is there at `ready`. Returns when the next instruction
-    /// can begin.
+    /// Adds a store that begins at `clock`. The store's line is there at `ready`. Returns when the next
+    /// instruction can begin.
     pub(super) fn store(&mut self, buffers: &PipelineBuffers, clock: Ps, ready: Ps) -> Ps {
         let mut clock = clock;
         while self.stores.front().is_some_and(|done| *done <= clock) {
@@ -119,8 +119,8 @@ mod tests {
     const BUFFERS: PipelineBuffers =
         PipelineBuffers { reorder: 128, stores: 32, store_lines: 4, instruction: Ps(100) };
 
-    /// Time of a load in the long run. Each load takes 100 000 and comes with `between` instructions, itself
-    /// included.
+    /// Picoseconds per load in the long run. A load takes 100 000 ps, and begins `between` instructions after
+    /// the previous load.
     fn loads(between: u64) -> u64 {
         let mut pipeline = Pipeline::default();
         let mut clock = Ps::ZERO;
@@ -139,7 +139,7 @@ mod tests {
     fn as_many_misses_overlap_as_the_buffer_holds_instructions() {
         assert_eq!(loads(128), 100_000, "one after another");
         assert_eq!(loads(32), 25_000, "four at a time");
-        // The instructions take longer than the full buffer makes the core wait.
+        // 128 instructions overlap with the load. The core executes the other instructions after the load.
         assert_eq!(loads(2000), 100_000 + (2000 - 128) * 100);
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Prefetchers {
 struct Stream {
     /// The last accessed line.
     last: LineId,
-    /// The line up to which the streamer has run ahead.
+    /// The furthest line that the streamer has fetched.
     ahead: LineId,
     /// 1 for ascending accesses, -1 for descending ones, 0 while unknown.
     step: i64,
@@ -98,7 +98,8 @@ impl Prefetcher {
         Some(((from + step) as LineId, count as u64, step))
     }
 
-    /// Follows accesses to another page, in place of the least recently used stream.
+    /// Begins a stream for another page. If there are already [`STREAMS`], the least recently used stream
+    /// ends.
     fn begin(&mut self, line: LineId) {
         let stream = Stream { last: line, ahead: line, step: 0, used: self.uses };
         if self.streams.len() < STREAMS {

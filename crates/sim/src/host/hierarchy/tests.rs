@@ -126,8 +126,7 @@ impl Simple {
     }
 }
 
-/// The levels of one core, in the simplest way. Returns the time of each access by the level that has the
-/// line.
+/// The caches of one core, in the simplest way. `find` returns the latency of the level that has the line.
 struct Levels {
     l1: Simple,
     l2: Simple,
@@ -301,8 +300,8 @@ impl Reference {
         }
     }
 
-    /// Each holder has the newest version, a core that may write is the only holder, and the last level knows
-    /// all holders.
+    /// Checks that each holder has the newest version, that a core that may write is the only holder, and
+    /// that the last level knows all holders.
     fn copies(&mut self, all: &Hierarchy, line: u64, newest: u64, held: HeldLine) {
         let mut holders = 0;
         for (core, private) in all.cores.iter().enumerate() {
@@ -426,7 +425,8 @@ fn roomy() -> HierarchyCosts {
     HierarchyCosts { l1: 1 << 15, l1_ways: 8, l2: 1 << 18, l2_ways: 8, llc: 1 << 24, llc_ways: 16, ..costs() }
 }
 
-/// Time of a scan of `lines`, which no cache holds, until all of it is done. Also returns the counts.
+/// Time of a scan of `lines` until all accesses are done. No cache holds these lines at first. Also returns
+/// the counts.
 fn cold_scan(costs: &HierarchyCosts, touch: Touch, lines: impl Iterator<Item = u64>) -> (u64, Uncore) {
     let mut all = hierarchy(costs);
     let steps = ScanSteps { touch, accesses: 8, instructions: 1 };

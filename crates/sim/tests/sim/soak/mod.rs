@@ -1,8 +1,8 @@
-//! Random programs, valid and invalid, on random small clusters. Whatever they do, the simulator does not
-//! panic, the run ends, and posted work requests are accounted for.
+//! Random programs, valid and invalid, on random small clusters. Whatever the programs do, the simulator does
+//! not panic, the run ends, and posted work requests are accounted for.
 //!
-//! The normal test runs [`CASES`] of them, about 30 s of processor time. `cargo xtask soak sim` runs 100 000.
-//! A failing case prints how to run it alone.
+//! The normal test runs [`CASES`] cases, about 30 s of processor time. `cargo xtask soak sim` runs 100 000. A
+//! failing case prints how to run it alone.
 
 mod draw;
 mod ledger;

@@ -1,4 +1,4 @@
-//! Posting, and memory accesses of the processor meanwhile.
+//! Posts of work requests, and accesses of the processor to memory.
 
 use super::ledger::{Owner, Sent};
 use super::objects::QKEY;
@@ -239,8 +239,8 @@ impl<P: Provider> Thread<'_, P> {
         list[..posted].iter().for_each(|(wr_id, _)| self.ledger.shared(*wr_id));
     }
 
-    /// An offset in `mem` at which `len` bytes fit. It is a multiple of `len` rounded up to a power of two,
-    /// or of 8.
+    /// An offset in `mem` at which `len` bytes fit. It is a multiple of 8, or of `len` rounded up to a power
+    /// of two if that is smaller.
     fn offset(&mut self, mem: Mem, len: u64) -> Option<u64> {
         let step = len.next_power_of_two().min(8);
         let most = mem.len().checked_sub(len)?;

@@ -60,6 +60,8 @@ fn page(version: impl Fn(&str) -> String) -> String {
          - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on\n  \
          the transport in the table. Without Doorbell's library, the first run of each package must fail. Mooncake\n  \
          is the exception, because it then uses TCP.\n\
+         - **Time.** Late RECVs cost [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets\n  \
+         RNR NAKs: some 15 of 0.64 ms each. `--timers fast` avoids these waits.\n\
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI\n  \
          are tested only if `cargo xtask test` can get them.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\

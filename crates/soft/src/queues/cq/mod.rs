@@ -110,14 +110,25 @@ impl Cq {
         self.state.lock().add_srq(srq);
     }
 
-    /// Forgets an SRQ of XRC, and its completions.
-    pub(crate) fn remove_srq(&self, srq: &Arc<RecvQueue>) {
-        self.state.lock().remove_srq(srq);
+    /// An SRQ of XRC is destroyed. Its completions stay until they are polled.
+    pub(crate) fn end_srq(&self, srq: &Arc<RecvQueue>) {
+        let mut state = self.state.lock();
+        state.end_srq(srq);
+        state.sweep(self.is_overrun());
     }
 
-    /// Forgets a QP and its completions.
-    pub(crate) fn remove_user(&self, user: &QpShare, receives: bool) {
-        self.state.lock().remove_user(user, receives);
+    /// A QP is destroyed, whose sends complete here, or whose RECVs do if `receives` is set. Its completions
+    /// stay until they are polled.
+    pub(crate) fn end_user(&self, user: &Arc<QpShare>, receives: bool) {
+        let mut state = self.state.lock();
+        state.end_user(user, receives);
+        state.sweep(self.is_overrun());
+    }
+
+    /// Whether a completion was lost, so that the program can poll none any more.
+    fn is_overrun(&self) -> bool {
+        // Relaxed: the word orders nothing.
+        self.record.overrun.load(Relaxed) != 0
     }
 
     /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
@@ -125,16 +136,19 @@ impl Cq {
         self.state.lock().forget(user);
     }
 
-    /// Enters a completion of this process, which becomes due when its request is done. It is inlined, so that
-    /// the parts of `own` are stored at their final place. A struct that goes through memory is read there in
-    /// larger pieces than it was written. Such a read waits until the previous message has reached the peer.
+    /// Enters a completion of this process, which becomes due when its request is done; `false` if it is lost
+    /// because the CQ is full. It is inlined, so that the parts of `own` are stored at their final place. A
+    /// struct that goes through memory is read there in larger pieces than it was written. Such a read waits
+    /// until the previous message has reached the peer.
     #[inline(always)]
-    pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) {
+    pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) -> bool {
         let (sender, cqe) = (user.sender.load(Relaxed), u64::from(self.cqe.load(Relaxed)));
-        if !self.state.enter(own, sender, receipt, cqe) {
+        let has_room = self.state.enter(own, sender, receipt, cqe);
+        if !has_room {
             overrun(Owner::This, self.record, self.index);
         }
         reach(Point::Entered);
+        has_room
     }
 
     /// Sets the RECV that the message of an entered request takes.
@@ -179,7 +193,7 @@ impl Cq {
     /// returns an error (ibv_create_cq(3)).
     pub(crate) fn poll(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
         self.process.progress.help();
-        if self.looks_empty() && self.record.overrun.load(Relaxed) == 0 {
+        if self.looks_empty() && !self.is_overrun() {
             self.let_others_run();
             return Ok(0);
         }
@@ -195,12 +209,15 @@ impl Cq {
     #[inline(always)]
     fn take(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
-        if self.record.overrun.load(Relaxed) != 0 {
+        if self.is_overrun() {
             return Err(Errno(libc::EIO));
         }
         let mut taken = 0;
         while taken < wcs.len() && state.take(&mut wcs[taken]) {
             taken += 1;
+        }
+        if taken < wcs.len() {
+            state.sweep(false);
         }
         Ok(taken)
     }

@@ -4,7 +4,7 @@
 use crate::counts;
 use crate::device;
 use crate::errno::{ENOMEM, Errno};
-use crate::fabric::process::Process;
+use crate::fabric::process::{HeldNumber, Process};
 use crate::memory::records::*;
 use crate::point::{Point, reach};
 use crate::queues::errors::{Said, say_of_responder};
@@ -36,6 +36,8 @@ pub(crate) struct QpShare {
     /// The generation in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget
     /// completions.
     pub(crate) generation: AtomicU32,
+    /// The QP's number. No other QP gets it while a CQ has a completion of this one.
+    pub(crate) number: Arc<HeldNumber>,
     /// Send work requests whose room is free again: all up to the last one with a taken completion. It
     /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
     /// there is.
@@ -103,8 +105,11 @@ pub(super) struct CqState {
     senders: Vec<Option<Arc<QpShare>>>,
     /// QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
-    /// SRQs that receive here, and how many QPs use each.
+    /// SRQs that receive here, and how many QPs use each. Without a QP, an SRQ stays as long as the CQ has
+    /// completions of it.
     srqs: Vec<(Arc<RecvQueue>, u32)>,
+    /// Destroyed QPs with completions here. They stay among `users` and `senders`, and keep their numbers.
+    ended: Vec<EndedUser>,
     lane: Option<CqLane>,
     rings: CqRings,
     /// Receive queues with notices of RECVs that were not the next of their queue yet, and how many notices.
@@ -112,6 +117,13 @@ pub(super) struct CqState {
     /// Notices of RECVs of SRQs that were not complete because their sender is placing the payload.
     unfinished: Vec<(Arc<RecvQueue>, RecvNotice)>,
     looked: Instant,
+}
+
+/// A destroyed QP, and whether its RECVs completed here.
+#[derive(Clone, Debug)]
+struct EndedUser {
+    user: Arc<QpShare>,
+    receives: bool,
 }
 
 /// The rings of a CQ. A process that had begun to notify the CQ may still put its notice into an older ring.
@@ -172,6 +184,7 @@ impl CqState {
             senders: Vec::new(),
             receivers: 0,
             srqs: Vec::new(),
+            ended: Vec::new(),
             lane: None,
             rings: CqRings { older: Vec::new(), newest },
             owing: Vec::new(),
@@ -190,6 +203,7 @@ impl CqState {
         !self.own.is_empty()
             || self.held_back.is_some()
             || !self.owing.is_empty()
+            || !self.ended.is_empty()
             || !self.unfinished.is_empty()
             || !self.rings.older.is_empty()
             || self.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late())
@@ -203,6 +217,7 @@ impl CqState {
 
     /// Adds a QP whose sends complete here.
     pub(super) fn add_sender(&mut self, user: &Arc<QpShare>) {
+        self.sweep(false);
         self.users.insert(user.num, user.clone());
         let free = self.senders.iter().position(Option::is_none).unwrap_or(self.senders.len());
         self.senders.resize(self.senders.len().max(free + 1), None);
@@ -221,7 +236,9 @@ impl CqState {
                 None => self.srqs.push((user.rq.clone(), 1)),
             }
         }
-        let alone = self.receivers == 1 && !user.uses_srq;
+        self.sweep(false);
+        // A destroyed QP's completions in a ring come before the new QP's.
+        let alone = self.receivers == 1 && !user.uses_srq && self.ended.is_empty();
         if alone {
             self.lane = Some(CqLane { user: user.clone(), until: None });
         } else {
@@ -233,16 +250,22 @@ impl CqState {
 
     /// Adds an SRQ of XRC whose RECVs complete here, whichever QPs take them.
     pub(super) fn add_srq(&mut self, srq: &Arc<RecvQueue>) {
+        self.sweep(false);
         self.receivers += 1;
         self.srqs.push((srq.clone(), 1));
         self.end_lane();
     }
 
-    /// Forgets an SRQ of XRC, and its completions.
-    pub(super) fn remove_srq(&mut self, srq: &Arc<RecvQueue>) {
+    /// An SRQ of XRC is destroyed.
+    pub(super) fn end_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.receivers -= 1;
-        self.srqs.retain(|(other, _)| !Arc::ptr_eq(other, srq));
-        self.unfinished.retain(|(other, _)| !Arc::ptr_eq(other, srq));
+        self.drop_use(srq);
+    }
+
+    /// One user of an SRQ is gone.
+    fn drop_use(&mut self, srq: &Arc<RecvQueue>) {
+        let users = self.srqs.iter_mut().filter(|(other, _)| Arc::ptr_eq(other, srq));
+        users.for_each(|(_, users)| *users -= 1);
     }
 
     /// Ends the lane: from here on senders notify the CQ of the RECVs that they complete.
@@ -254,23 +277,74 @@ impl CqState {
         lane.until = Some(lane.user.rq.first_untaken());
     }
 
-    /// Forgets a QP and its completions.
-    pub(super) fn remove_user(&mut self, user: &QpShare, receives: bool) {
-        self.forget(user);
-        self.users.remove(&user.num);
-        let is_it = |sender: &Option<Arc<QpShare>>| sender.as_ref().is_some_and(|of| of.num == user.num);
-        self.senders.iter_mut().filter(|sender| is_it(sender)).for_each(|sender| *sender = None);
+    /// A QP is destroyed. It is called for the CQ of its RECVs (`receives`) and for the CQ of its sends.
+    pub(super) fn end_user(&mut self, user: &Arc<QpShare>, receives: bool) {
         if receives {
             self.receivers -= 1;
-            self.srqs
-                .iter_mut()
-                .filter(|(srq, _)| Arc::ptr_eq(srq, &user.rq))
-                .for_each(|(_, users)| *users -= 1);
-            self.srqs.retain(|(_, users)| *users > 0);
+            self.drop_use(&user.rq);
+            if let Some(lane) = self.lane.as_mut().filter(|lane| lane.user.num == user.num) {
+                lane.until.get_or_insert(user.rq.tail());
+            }
         }
-        if self.lane.as_ref().is_some_and(|lane| lane.user.num == user.num) {
-            self.lane = None;
+        if let Some(flights) = &user.flights {
+            // The results are in the program's memory from now on, which it may free before it polls.
+            let own = self.own.iter().map(|queued| &queued.own).filter(|own| own.qp_num == user.num);
+            own.for_each(|own| flights.polled(own.sends, own.status.to_c(), own.byte_len));
         }
+        match self.ended.iter_mut().find(|ended| Arc::ptr_eq(&ended.user, user)) {
+            Some(ended) => ended.receives |= receives,
+            None => self.ended.push(EndedUser { user: user.clone(), receives }),
+        }
+    }
+
+    /// Forgets the destroyed QPs and SRQs without completions here, or all of them if no completion will be
+    /// polled (`is_overrun`).
+    #[inline]
+    pub(super) fn sweep(&mut self, is_overrun: bool) {
+        if !self.ended.is_empty() || self.srqs.iter().any(|(_, users)| *users == 0) {
+            self.sweep_ended(is_overrun);
+        }
+    }
+
+    #[cold]
+    fn sweep_ended(&mut self, is_overrun: bool) {
+        let told = if is_overrun { Vec::new() } else { self.srq_completions() };
+        let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended)
+            .into_iter()
+            .partition(|ended| !is_overrun && self.has_completions_of(ended, &told));
+        self.ended = stay;
+        for EndedUser { user, .. } in gone {
+            self.users.remove(&user.num);
+            let is_it = |sender: &Option<Arc<QpShare>>| sender.as_ref().is_some_and(|of| of.num == user.num);
+            self.senders.iter_mut().filter(|sender| is_it(sender)).for_each(|sender| *sender = None);
+            self.owing.retain(|(other, _)| other.num != user.num);
+            if self.lane.as_ref().is_some_and(|lane| lane.user.num == user.num) {
+                self.lane = None;
+            }
+        }
+        self.srqs.retain(|(srq, users)| *users > 0 || told.iter().any(|(rq, _)| *rq == srq.index));
+    }
+
+    /// The SRQ and the QP number of each completion of an SRQ.
+    fn srq_completions(&self) -> Vec<(u32, u32)> {
+        let told = self.notices().filter_map(|what| match self.receiver_of(what)? {
+            Receiver::Srq(srq) => Some((srq, what)),
+            Receiver::Qp(_) => None,
+        });
+        let unfinished = self.unfinished.iter().map(|(srq, what)| (&**srq, *what));
+        told.chain(unfinished).filter_map(|(srq, what)| Some((srq.index, srq.qpn_told(what)?))).collect()
+    }
+
+    /// Whether completions of a destroyed QP are here. `told` are the completions of SRQs.
+    fn has_completions_of(&self, ended: &EndedUser, told: &[(u32, u32)]) -> bool {
+        let EndedUser { user, receives } = ended;
+        let has_recvs = || match user.uses_srq {
+            true => told.contains(&(user.rq.index, user.num)),
+            false => user.rq.complete() > 0,
+        };
+        self.own.iter().any(|queued| queued.own.qp_num == user.num)
+            || self.held_back.is_some_and(|wc| wc.qp_num == user.num)
+            || *receives && has_recvs()
     }
 
     /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
@@ -686,6 +760,15 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
         wc_flags: (done.flags & !SOLICITED).into(),
         slid: lid,
         ..ibv_wc::default()
+    }
+}
+
+impl Drop for QpShare {
+    /// The QP is destroyed, and no CQ has a completion of it. SRQs find lost completions by the generation.
+    fn drop(&mut self) {
+        if let Some(record) = self.process.segment.qp(self.number.number as usize) {
+            record.generation.fetch_add(1, Relaxed);
+        }
     }
 }
 

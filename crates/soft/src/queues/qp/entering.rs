@@ -12,8 +12,8 @@ use crate::rings::recvs::Receipt;
 use doorbell_verbs::WcStatus;
 
 impl Qp {
-    /// Enters a completion. `done` has its `wr_id`, its `enum ibv_wc_opcode` and its length. The arguments are
-    /// passed in registers, as far as possible.
+    /// Enters a completion; `false` if it is lost, because the CQ has no room for it. `done` has its `wr_id`,
+    /// its `enum ibv_wc_opcode` and its length. The arguments are passed in registers, as far as possible.
     #[inline(never)]
     pub(super) fn enter(
         &self,
@@ -21,12 +21,20 @@ impl Qp {
         number: u64,
         status: WcStatus,
         receipt: Option<Receipt>,
-    ) {
+    ) -> bool {
         let (wr_id, opcode, byte_len) = done;
         let qp_num = self.num();
         let own = SendDone { wr_id, status, opcode, byte_len, qp_num, sends: number };
-        self.send_cq.enter(own, &self.share, receipt);
-        self.share.progress.set_entered(number);
+        let has_room = self.send_cq.enter(own, &self.share, receipt);
+        if has_room {
+            self.share.progress.set_entered(number);
+        }
+        has_room
+    }
+
+    /// Enters a completion that is due at once; `false` if it is lost.
+    pub(super) fn complete_now(&self, done: (u64, u32, u32), number: u64, status: WcStatus) -> bool {
+        self.enter(done, number, status, None) && self.make_due(number, status)
     }
 
     /// Enters the completion of a message that takes a RECV of `owner`.
@@ -41,13 +49,17 @@ impl Qp {
         self.enter(done, number, WcStatus::Success, Some(receipt));
     }
 
-    /// Makes the completion of a request due.
+    /// Makes the completion of a request due; `false` if it was lost when it was to be entered.
     #[inline(always)]
-    pub(super) fn finish(&self, number: u64, status: WcStatus) {
+    pub(super) fn make_due(&self, number: u64, status: WcStatus) -> bool {
         reach(Point::CarriedOut);
+        if !self.share.progress.has_entered(number) {
+            return false;
+        }
         self.share.progress.mark_done(number);
         reach(Point::MarkedDone);
         self.send_cq.tell(status != WcStatus::Success);
+        true
     }
 
     /// Takes back the completions entered for requests from `number` on, which are not done.
@@ -79,7 +91,10 @@ impl Completing for Entering<'_> {
             }
             Some(recv) => qp.enter_received(done, number, recv),
             None if qp.share.progress.has_entered(number) => {}
-            None => qp.enter(done, number, WcStatus::Success, None),
+            // Whether it is lost matters when the request is done.
+            None => {
+                qp.enter(done, number, WcStatus::Success, None);
+            }
         }
     }
 

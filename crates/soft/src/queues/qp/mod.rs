@@ -14,7 +14,7 @@ pub(crate) mod window_wr;
 pub(crate) mod windows;
 
 use super::cq::{Cq, QpShare};
-use super::errors::{Said, say_of_responder};
+use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use super::send_progress::SendProgress;
@@ -39,13 +39,14 @@ use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
-use doorbell_transport::{check_modify, check_post_recv, takes_requests};
+use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
-use waiting::{SendWait, WaitingWhat, WaitingWr};
+use waiting::{SendWait, WaitingWhat, WaitingWr, wait_again};
+use window_wr::WindowWr;
 
 /// `IBV_EVENT_SQ_DRAINED`.
 const EVENT_SQ_DRAINED: u32 = 5;
@@ -107,6 +108,20 @@ impl Sends {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
     }
 
+    /// Notes that the oldest work request meets an obstacle, for the first time or again. Returns the
+    /// request's status if its retries are used up.
+    fn meets(&mut self, obstacle: Obstacle) -> Option<WcStatus> {
+        let before = self.wait.map(|wait| wait.until);
+        let over = wait_again(&mut self.wait, obstacle, &self.attr);
+        if let (Obstacle::NoRecv(timer), None) = (obstacle, over)
+            && self.wait.map(|wait| wait.until) != before
+            && let Some(counts) = self.watch.as_mut().and_then(|watch| watch.counts.as_mut())
+        {
+            counts.waits_for_recv(rnr_wait(timer));
+        }
+        over
+    }
+
     /// The status of a work request with this outcome; `Err` if the request has to wait.
     fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
         match outcome {
@@ -125,16 +140,9 @@ impl Sends {
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
         deliver_by(&Engine);
-        let index = process.qp_numbers.take()?;
+        let number = Arc::new(process.qp_numbers.hold()?);
+        let index = number.number;
         let num = qp_num(process.slot, index);
-        let made = Qp::with_index(process, parts, index, num);
-        if made.is_err() {
-            process.qp_numbers.give_back(index);
-        }
-        made
-    }
-
-    fn with_index(process: &'static Process, parts: QpParts, index: u32, num: u32) -> Result<Arc<Qp>, Errno> {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let own = process.copier()?;
         let async_fd = parts.async_pipe.in_record();
@@ -148,7 +156,8 @@ impl Qp {
                     QpType::Ud => Senders::ManyInOrder,
                     QpType::Rc | QpType::Uc => Senders::One,
                 };
-                Arc::new(RecvQueue::new(process, index, parts.pd, sizes, senders, async_fd)?)
+                let queue = RecvQueue::new(process, index, parts.pd, sizes, senders, async_fd)?;
+                Arc::new(queue.with_number(number.clone()))
             }
         };
         let generation = record.generation.load(Relaxed).wrapping_add(1);
@@ -169,6 +178,7 @@ impl Qp {
             num,
             lid: device::lid(),
             generation: AtomicU32::new(generation),
+            number,
             freed: AtomicU64::new(0),
             progress: SendProgress::default(),
             sender: AtomicU32::new(0),
@@ -307,7 +317,7 @@ impl Qp {
     fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
         self.record.show(QpState::Reset);
         reach(Point::Resetting);
-        self.requester.process.wait_for_copies("the end of a QP");
+        self.requester.process.wait_for_copies("the reset of a QP");
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);
@@ -387,19 +397,26 @@ impl Qp {
         self.enter_error(sends);
     }
 
-    fn flush_sends(&self, sends: &mut Sends) {
+    /// Flushes the waiting work requests. Returns the first one whose completion is lost.
+    fn flush_sends(&self, sends: &mut Sends) -> Option<LostWr> {
+        let (status, mut lost) = (WcStatus::WrFlushErr, None);
         sends.wait = None;
-        for queued in std::mem::take(&mut sends.queue) {
-            let WaitingWr { number, what } = queued;
-            match what {
-                WaitingWhat::Send(send) => self.complete(&send.request(number), WcStatus::WrFlushErr),
-                WaitingWhat::Window(window) => {
-                    let done = (window.wr_id, WcOpcode::Send.to_c(), 0);
-                    self.enter(done, number, WcStatus::WrFlushErr, None);
-                    self.finish(number, WcStatus::WrFlushErr);
+        for WaitingWr { number, what } in std::mem::take(&mut sends.queue) {
+            let (is_kept, wr) = match &what {
+                WaitingWhat::Send(send) => {
+                    let request = send.request(number);
+                    (self.complete(&request, status), LostWr::of(&request))
                 }
+                WaitingWhat::Window(WindowWr { wr_id, op, .. }) => {
+                    let is_kept = self.complete_now((*wr_id, WcOpcode::Send.to_c(), 0), number, status);
+                    (is_kept, LostWr { number, name: op.name(), wr_id: *wr_id })
+                }
+            };
+            if !is_kept {
+                lost.get_or_insert(wr);
             }
         }
+        lost
     }
 
     /// Posts one RECV; ibv_post_recv(3).
@@ -430,23 +447,39 @@ impl Qp {
         self.role == QpRole::Initiator
     }
 
-    /// Ends the QP's life. Nothing of it is visible afterwards.
+    /// Ends the QP's life; ibv_destroy_qp(3). Only the completions that have arrived stay, until they are
+    /// polled. Work requests that are not complete end without a completion.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
-        // The reset waits for the copies that may still use the QP's windows.
+        // The wait below is also for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
             // Release: a process that sees that the QP has no domain any more sees its windows gone.
             domain.store(0, Release);
         }
-        // An error for want of room only concerns the next life, and there is none.
-        let _ = self.reset(&mut sends);
+        self.record.show(QpState::Reset);
+        reach(Point::Resetting);
+        // Before the payloads are placed: a sender may be placing them.
+        self.requester.process.wait_for_copies("ibv_destroy_qp(3)");
+        match self.uses_srq {
+            true => self.share.rq.settle(self.num()),
+            false => self.share.rq.close(),
+        }
+        if let Some(first) = sends.queue.front() {
+            self.take_back(first.number);
+        }
+        (sends.state, sends.queue, sends.wait) = (QpState::Reset, VecDeque::new(), None);
+        // All requests with a completion are done by now, so no poll asks the peer.
+        self.share.progress.set_receiver(Owner::This);
+        sends.scratch = Scratch::default();
         sends.watch = None;
         drop(sends);
-        self.recv_cq.remove_user(&self.share, self.role == QpRole::Plain);
-        self.send_cq.remove_user(&self.share, false);
-        self.requester.process.qp_numbers.give_back(self.index);
+        self.recv_cq.end_user(&self.share, self.role == QpRole::Plain);
+        self.send_cq.end_user(&self.share, false);
+        if let Some(flights) = &self.share.flights {
+            flights.clear();
+        }
     }
 }
 

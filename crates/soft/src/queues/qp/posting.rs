@@ -7,12 +7,13 @@ use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::memory::records::index_of;
+use crate::queues::errors::LostWr;
 use crate::rings::completions::{Armed, armed};
 use crate::rings::recvs::Receipt;
 use crate::sync::biased::BiasedGuard;
-use doorbell_abi::CEnum;
+use doorbell_abi::{CEnum, opcode_name};
 use doorbell_transport::{SendShape, is_signaled};
-use doorbell_verbs::{QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
+use doorbell_verbs::{Opcode, QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
 /// A call that posts a list of send work requests. The list ends when the object is dropped.
@@ -190,7 +191,7 @@ impl<'a> Posting<'a> {
         let write = PlainWrite { wr_id, remote, sge, flags, number };
         match self.sends.scratch.write_directly(&qp.requester, &write, enter) {
             Written::Not => return false,
-            Written::Placed => self.has_gone(number, is_signaled),
+            Written::Placed => self.has_gone((wr_id, number), Opcode::Write, is_signaled),
             // It completes with the other gathered requests.
             Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
         }
@@ -213,7 +214,7 @@ impl<'a> Posting<'a> {
         };
         match self.sends.scratch.send_directly(&qp.requester, (sge, flags), enter) {
             Sent::Not => return false,
-            Sent::Received => self.has_gone(number, is_signaled),
+            Sent::Received => self.has_gone((wr_id, number), Opcode::Send, is_signaled),
             Sent::CqFull => {
                 self.sends.posted += 1;
                 self.qp.send_met_full_cq(&mut self.sends, wr_id, sge.length, flags);
@@ -222,12 +223,12 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Completes a message that was carried out. Its completion was entered if it is signalled.
+    /// Completes a message that was carried out. Its completion was entered if it is signalled, or is lost.
     #[inline(always)]
-    fn has_gone(&mut self, number: u64, is_signaled: bool) {
+    fn has_gone(&mut self, (wr_id, number): (u64, u64), opcode: Opcode, is_signaled: bool) {
         (self.sends.posted, self.tells) = (number, true);
-        if is_signaled {
-            self.qp.finish(number, WcStatus::Success);
+        if is_signaled && !self.qp.make_due(number, WcStatus::Success) {
+            self.qp.lose(&mut self.sends, LostWr { number, name: opcode_name(opcode), wr_id });
         }
     }
 

@@ -1,20 +1,24 @@
 //! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
 use super::entering::Entering;
-use super::waiting::{SILENT_RETRY, WaitingWhat, WaitingWr, wait_again};
+use super::waiting::{SILENT_RETRY, SendWait, WaitingWhat, WaitingWr};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
 use crate::engine::attempt::{Attempt, Outcome};
+use crate::engine::batch::Batch;
 use crate::engine::request::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
+use crate::memory::records::EVENT_QP_FATAL;
 use crate::memory::transfer::Unreachable;
 use crate::path::Paths;
+use crate::queues::errors::{LostCompletion, LostWr};
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// How often READs are repeated because RECVs have arrived meanwhile.
@@ -32,6 +36,7 @@ impl Qp {
 
     fn carry_out_queue(&self, sends: &mut Sends) {
         while sends.state == QpState::Rts
+            && !sends.wait.is_some_and(SendWait::holds_back)
             && let Some(front) = sends.queue.pop_front()
         {
             let request = match &front.what {
@@ -52,7 +57,7 @@ impl Qp {
             };
             let status = match sends.status(outcome) {
                 Ok(status) => status,
-                Err(obstacle) => match wait_again(&mut sends.wait, obstacle, &sends.attr) {
+                Err(obstacle) => match sends.meets(obstacle) {
                     Some(status) => status,
                     None => {
                         sends.queue.push_front(front);
@@ -60,14 +65,8 @@ impl Qp {
                     }
                 },
             };
-            if status != WcStatus::Success {
-                self.tell_failure(sends, &request, status);
-            }
             sends.wait = None;
-            self.complete(&request, status);
-            if status != WcStatus::Success {
-                self.fail(sends);
-            }
+            self.finish(sends, &request, status);
         }
     }
 
@@ -95,25 +94,59 @@ impl Qp {
             state => {
                 sends.state = state;
                 self.record.show(state);
-                self.flush_sends(sends);
+                if let Some(lost) = self.flush_sends(sends) {
+                    self.lose(sends, lost);
+                }
             }
         }
     }
 
-    /// Completes a send work request if it asks for a completion or has failed.
+    /// Ends a send work request with this status. If it has failed or its completion is lost, the QP's state
+    /// changes.
     #[inline]
-    pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) {
-        if !is_signaled(status, request.flags, self.sq_sig_all) {
+    fn finish(&self, sends: &mut Sends, request: &Request<'_>, status: WcStatus) {
+        if status != WcStatus::Success {
+            self.tell_failure(sends, request, status);
+        }
+        if !self.complete(request, status) {
+            self.lose(sends, LostWr::of(request));
+        } else if status != WcStatus::Success {
+            self.fail(sends);
+        }
+    }
+
+    /// The CQ had no room for the completion of a send work request. This QP cannot report completions any
+    /// more, so it enters Err, whatever its type ("Local Work Queue Catastrophic Error", IB specification
+    /// vol. 1, 11.6.3.2). The CQ's own error was reported before.
+    #[cold]
+    pub(super) fn lose(&self, sends: &mut Sends, lost: LostWr) {
+        // In Err, only flushed work requests complete.
+        if sends.state == QpState::Err {
             return;
         }
-        let number = request.number;
-        let is_entered = self.is_signaled(request) && self.share.progress.has_entered(number);
-        match status {
-            _ if !is_entered => self.enter(done_of(request), number, status, None),
-            WcStatus::Success => {}
-            _ => self.send_cq.set_status((self.num(), number), status),
+        if self.share.said.is_first() {
+            let (num, qp_type, cqe) = (self.num(), self.qp_type(), self.send_cq.cqe.load(Relaxed));
+            LostCompletion { num, qp_type, cqe, lost }.say();
         }
-        self.finish(number, status);
+        self.tell(EVENT_QP_FATAL);
+        self.enter_error(sends);
+    }
+
+    /// Completes a send work request if it asks for a completion or has failed. `false` if the completion is
+    /// lost.
+    #[inline]
+    pub(super) fn complete(&self, request: &Request<'_>, status: WcStatus) -> bool {
+        if !is_signaled(status, request.flags, self.sq_sig_all) {
+            return true;
+        }
+        let number = request.number;
+        if !self.is_signaled(request) || !self.share.progress.has_entered(number) {
+            return self.complete_now(done_of(request), number, status);
+        }
+        if status != WcStatus::Success {
+            self.send_cq.set_status((self.num(), number), status);
+        }
+        self.make_due(number, status)
     }
 
     /// Whether a successful work request asks for a completion.
@@ -131,11 +164,7 @@ impl Qp {
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // A responder that has taken a message has answered, so silence is no outcome here.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
-        self.tell_failure(sends, &request, status);
-        self.complete(&request, status);
-        if status != WcStatus::Success {
-            self.fail(sends);
-        }
+        self.finish(sends, &request, status);
     }
 
     /// Carries out, gathers or queues a work request of the list being posted. `false` if the gathered
@@ -152,19 +181,14 @@ impl Qp {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
-                Ok(status) => {
-                    if status != WcStatus::Success {
-                        self.tell_failure(sends, request, status);
+                Ok(status) => self.finish(sends, request, status),
+                Err(obstacle) => match sends.meets(obstacle) {
+                    Some(status) => self.finish(sends, request, status),
+                    None => {
+                        sends.queue.push_back(WaitingWr::of_send(request));
+                        self.run_queue(sends);
                     }
-                    self.complete(request, status);
-                    if status != WcStatus::Success {
-                        self.fail(sends);
-                    }
-                }
-                Err(_) => {
-                    sends.queue.push_back(WaitingWr::of_send(request));
-                    self.run_queue(sends);
-                }
+                },
             },
         }
         true
@@ -173,11 +197,30 @@ impl Qp {
     /// Flushes a work request, or lets it wait, because it cannot be carried out when it is posted.
     #[cold]
     fn queue_or_flush(&self, sends: &mut Sends, request: &Request<'_>) {
-        if flushes_sends(sends.state) {
-            self.complete(request, WcStatus::WrFlushErr);
-        } else {
+        if !flushes_sends(sends.state) {
             sends.queue.push_back(WaitingWr::of_send(request));
+        } else if !self.complete(request, WcStatus::WrFlushErr) {
+            self.lose(sends, LostWr::of(request));
         }
+    }
+
+    /// Completes gathered requests with this status. Returns the first one whose completion is lost.
+    fn complete_gathered(&self, batch: &Batch, range: Range<usize>, status: WcStatus) -> Option<LostWr> {
+        let mut lost = None;
+        for request in batch.requests(range) {
+            if !self.complete(&request, status) {
+                lost.get_or_insert(LostWr::of(&request));
+            }
+        }
+        lost
+    }
+
+    /// Lets the gathered requests wait that are neither carried out nor given up.
+    fn queue_gathered(&self, sends: &mut Sends) {
+        let Sends { queue, scratch, .. } = sends;
+        let batch = &mut scratch.batch;
+        queue.extend(batch.requests(batch.left()).map(|request| WaitingWr::of_send(&request)));
+        batch.clear();
     }
 
     /// Carries out the gathered requests of the list being posted. After a failure the remaining ones wait,
@@ -187,8 +230,9 @@ impl Qp {
         loop {
             let (done, cause) = self.move_gathered(sends);
             let batch = &mut sends.scratch.batch;
-            for request in batch.requests(done) {
-                self.complete(&request, WcStatus::Success);
+            if let Some(lost) = self.complete_gathered(batch, done, WcStatus::Success) {
+                self.queue_gathered(sends);
+                return self.lose(sends, lost);
             }
             let Some(cause) = cause else { return batch.clear() };
             // Their completions come behind the failed request's.
@@ -203,18 +247,16 @@ impl Qp {
                 self.tell_failure(sends, &failed, status);
             }
             let batch = &mut sends.scratch.batch;
-            if let Ok(status) = outcome {
+            let lost = outcome.ok().and_then(|status| {
                 let given_up = batch.give_up();
-                for request in batch.requests(given_up) {
-                    self.complete(&request, status);
-                }
-            }
-            if outcome != Ok(WcStatus::Success) {
-                sends.queue.extend(batch.requests(batch.left()).map(|request| WaitingWr::of_send(&request)));
-                batch.clear();
-                return match outcome {
-                    Ok(_) => self.fail(sends),
-                    Err(_) => self.run_queue(sends),
+                self.complete_gathered(batch, given_up, status)
+            });
+            if outcome != Ok(WcStatus::Success) || lost.is_some() {
+                self.queue_gathered(sends);
+                return match (outcome, lost) {
+                    (_, Some(lost)) => self.lose(sends, lost),
+                    (Ok(_), None) => self.fail(sends),
+                    (Err(_), None) => self.run_queue(sends),
                 };
             }
         }
@@ -227,11 +269,12 @@ impl Qp {
     fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
         let batch = &mut sends.scratch.batch;
         let Some(first) = batch.first_number() else { return (0..0, None) };
-        for request in batch.requests(batch.left()).filter(|request| self.is_signaled(request)) {
-            if !self.share.progress.has_entered(request.number) {
-                self.enter(done_of(&request), request.number, WcStatus::Success, None);
-            }
-        }
+        // After a lost completion none is entered, so that the entered ones are those up to a number.
+        batch.requests(batch.left()).filter(|request| self.is_signaled(request)).all(|request| {
+            let number = request.number;
+            self.share.progress.has_entered(number)
+                || self.enter(done_of(&request), number, WcStatus::Success, None)
+        });
         let mut moved = batch.transfer();
         // A READ's completion is behind the RECVs that the peer sent before it, and before all others: see
         // `Responder::read`.

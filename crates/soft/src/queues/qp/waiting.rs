@@ -3,14 +3,14 @@
 use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
 use crate::engine::request::{Request, RequestOp};
+use doorbell_launch::variables;
 use doorbell_transport::{Retries, ack_timeout, rnr_wait};
 use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How often a request without an answer is retried if no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
-/// How often a request is retried that must not overtake a payload.
-const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
 #[derive(Debug)]
@@ -97,7 +97,18 @@ fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     bytes
 }
 
+/// Whether work requests are tried again as soon as possible (`doorbell run --timers fast`).
+fn is_fast() -> bool {
+    static FAST: OnceLock<bool> = OnceLock::new();
+    *FAST.get_or_init(|| std::env::var_os(variables::TIMERS).is_some_and(|value| value == "fast"))
+}
+
 impl SendWait {
+    /// Whether a NIC would not send the request again yet.
+    pub(super) fn holds_back(self) -> bool {
+        self.obstacle != Obstacle::Delay && !is_fast() && Instant::now() < self.until
+    }
+
     /// The wait for an obstacle. `before` is the wait if the request has met this obstacle before. Returns
     /// the request's status if its retries are used up.
     fn new(before: Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Result<SendWait, WcStatus> {
@@ -108,8 +119,7 @@ impl SendWait {
                 retries.take_rnr_nak()?;
                 duration(rnr_wait(timer))
             }
-            Obstacle::Taking => TAKING_RETRY,
-            Obstacle::Silence => match ack_timeout(attr.timeout.unwrap_or(0)) {
+            Obstacle::Silence | Obstacle::Delay => match ack_timeout(attr.timeout.unwrap_or(0)) {
                 Span::ZERO => SILENT_RETRY,
                 timeout => {
                     // After the first silence the peer may still answer, so no retry is taken.
@@ -131,8 +141,10 @@ fn duration(span: Span) -> Duration {
 /// Notes that the work request meets an obstacle, for the first time or again. Returns the request's status
 /// if its retries are used up.
 pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
-    let same = wait.filter(|w| std::mem::discriminant(&w.obstacle) == std::mem::discriminant(&obstacle));
-    if same.is_some_and(|wait| Instant::now() < wait.until) {
+    let is_rnr = |obstacle| matches!(obstacle, Obstacle::NoRecv(_));
+    let same = wait.filter(|wait| is_rnr(wait.obstacle) == is_rnr(obstacle));
+    if let Some(same) = same.filter(|wait| Instant::now() < wait.until) {
+        *wait = Some(SendWait { obstacle, ..same });
         return None;
     }
     match SendWait::new(same, obstacle, attr) {

@@ -1,7 +1,6 @@
 //! Posts of a QP with a watch, and the faults injected into them.
 
-use super::waiting::WaitingWr;
-use super::waiting::{SILENT_RETRY, wait_again};
+use super::waiting::{SILENT_RETRY, WaitingWr};
 use super::{Qp, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::diagnosis;
@@ -173,7 +172,7 @@ impl Qp {
             }
             // The time-out has passed without an answer.
             if pending == Some(Verdict::Lose)
-                && let Some(status) = wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr)
+                && let Some(status) = sends.meets(Obstacle::Silence)
             {
                 return SendTurn::Over(Outcome::Done(status));
             }
@@ -192,7 +191,7 @@ impl Qp {
             _ => {
                 // The first transmission takes no retry. Later ones took theirs above.
                 if pending != Some(Verdict::Lose) {
-                    wait_again(&mut sends.wait, Obstacle::Silence, &sends.attr);
+                    sends.meets(Obstacle::Silence);
                 }
                 SendTurn::Later
             }
@@ -207,7 +206,7 @@ impl Qp {
         let found = process.look_at(dest_qpn, |segment| segment.qp(index).map(timer));
         // If the responder does not exist, it does not answer.
         let Some(timer) = found else { return SendTurn::Go };
-        match wait_again(&mut sends.wait, Obstacle::NoRecv(timer), &sends.attr) {
+        match sends.meets(Obstacle::NoRecv(timer)) {
             Some(status) => SendTurn::Over(Outcome::Done(status)),
             None => SendTurn::Later,
         }

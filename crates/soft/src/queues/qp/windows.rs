@@ -8,7 +8,7 @@ use super::{Qp, Sends};
 use crate::engine::request::RequestOp;
 use crate::errno::{EINVAL, Errno};
 use crate::memory::windows::WindowError;
-use crate::queues::errors::FailedWindow;
+use crate::queues::errors::{FailedWindow, LostWr};
 use doorbell_transport::{flushes_sends, is_signaled};
 use doorbell_verbs::{QpState, QpType, SendWr, WcStatus};
 
@@ -72,23 +72,31 @@ impl Qp {
     /// Carries out a work request for a window. All requests before it are done.
     #[cold]
     pub(super) fn carry_out_window(&self, sends: &mut Sends, wr: &WindowWr, number: u64) {
+        let lost = LostWr { number, name: wr.op.name(), wr_id: wr.wr_id };
         let Err(why) = self.change_window(&wr.op) else {
-            return self.complete_window(wr, number, WcStatus::Success);
+            if !self.complete_window(wr, number, WcStatus::Success) {
+                self.lose(sends, lost);
+            }
+            return;
         };
         let (status, wr_id) = (wr.op.failure(), wr.wr_id);
         if self.share.said.is_first() {
             let (num, qp_type, name) = (self.num(), self.qp_type(), wr.op.name());
             FailedWindow { num, qp_type, number, name, wr_id, status, why }.say();
         }
-        self.complete_window(wr, number, status);
-        self.fail(sends);
+        match self.complete_window(wr, number, status) {
+            true => self.fail(sends),
+            false => self.lose(sends, lost),
+        }
     }
 
     fn change_window(&self, op: &WindowOp) -> Result<(), WindowError> {
         let (process, pd) = (self.requester.process, self.requester.pd);
         let revoked = match op {
             WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind)?,
-            WindowOp::Invalidate(rkey) => Some(process.regions.invalidate(process.segment, pd, *rkey)?),
+            WindowOp::Invalidate(rkey) => {
+                Some(process.regions.invalidate(process.segment, self.num(), *rkey)?)
+            }
         };
         if let Some(revoked) = revoked {
             process.settle(revoked, op.name());
@@ -96,10 +104,9 @@ impl Qp {
         Ok(())
     }
 
-    fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) {
-        if is_signaled(status, wr.flags, self.sq_sig_all) {
-            self.enter((wr.wr_id, wr.op.wc_opcode(), 0), number, status, None);
-            self.finish(number, status);
-        }
+    /// Completes a work request like [`Qp::complete`].
+    fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) -> bool {
+        !is_signaled(status, wr.flags, self.sq_sig_all)
+            || self.complete_now((wr.wr_id, wr.op.wc_opcode(), 0), number, status)
     }
 }

@@ -15,7 +15,7 @@ use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
-use crate::fabric::process::Process;
+use crate::fabric::process::{HeldNumber, Process};
 use crate::memory::cause::Memory;
 use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
@@ -68,6 +68,8 @@ pub(crate) struct RecvQueue {
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
+    /// The number that the record belongs to. No other queue gets the record while this queue exists.
+    _number: Option<Arc<HeldNumber>>,
 }
 
 /// The part of a receive queue that its lock protects.
@@ -89,6 +91,8 @@ struct RecvState {
     cache: RegionCache,
     /// For each slot's RECV, the regions that it uses, in strict mode, and its slice of a trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
+    /// Whether the program has ended the queue. Only completions are left in it.
+    is_closed: bool,
 }
 
 /// Whether each RECV is watched, for strict mode or a trace.
@@ -150,6 +154,7 @@ impl RecvState {
             begun: None,
             cache: RegionCache::default(),
             watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
+            is_closed: false,
         }
     }
 
@@ -215,9 +220,16 @@ impl RecvQueue {
             copier,
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, sizes, tail)),
+            _number: None,
         };
         queue.begin(&layout, tail);
         Ok(queue)
+    }
+
+    /// The queue, which keeps this number until it is dropped.
+    pub(crate) fn with_number(mut self, number: Arc<HeldNumber>) -> RecvQueue {
+        self._number = Some(number);
+        self
     }
 
     /// Sets the XRC domain whose QPs' messages may name this queue; `None` for no domain. Its RECVs complete
@@ -550,15 +562,7 @@ impl RecvQueue {
         }
         // If the sender has placed the payload, the completion carries nothing any more.
         let done = RecvDone::of(slot);
-        let len = usize::from(done.carried);
-        let placed = len == 0 || {
-            let mut carried = Carried::none();
-            carried.take(slot, len);
-            let RecvState { entries, sges, cache, .. } = &mut *state;
-            let sges = sges_of(entries, sges, index, self.max_sge);
-            let _copying = self.copier.begin();
-            place(&self.process.regions, self.pd, cache, sges, &carried)
-        };
+        let placed = done.carried == 0 || self.place_carried(state, index, slot, done.carried.into());
         if let Some(position) = passed {
             self.pass(position);
         }
@@ -580,6 +584,18 @@ impl RecvQueue {
         Some(TakenRecv { wr_id, done, placed })
     }
 
+    /// Places the `len` bytes of payload that a completion carries into the RECV's buffers. Returns whether
+    /// all of them were placed.
+    #[inline(always)]
+    fn place_carried(&self, state: &mut RecvState, index: u32, slot: &RqSlot, len: usize) -> bool {
+        let mut carried = Carried::none();
+        carried.take(slot, len);
+        let RecvState { entries, sges, cache, .. } = state;
+        let sges = sges_of(entries, sges, index, self.max_sge);
+        let _copying = self.copier.begin();
+        place(&self.process.regions, self.pd, cache, sges, &carried)
+    }
+
     /// Frees a slot.
     fn release(&self, state: &mut RecvState, index: u32) {
         state.entries[index as usize].position = None;
@@ -593,16 +609,14 @@ impl RecvQueue {
     }
 
     /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
-    /// overrun. Offers again the RECVs that senders had begun to fill before they exited.
+    /// overrun. Offers again the RECVs that senders have abandoned.
     fn reclaim(&self, state: &mut RecvState) {
         for index in 0..self.capacity {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
-            if state.entries[index as usize].position.is_none() {
-                continue;
-            }
+            let Some(position) = state.entries[index as usize].position else { continue };
             match slot.state().phase() {
                 SlotPhase::Done if self.is_lost(&RecvDone::of(slot)) => self.release(state, index),
-                SlotPhase::Claimed(_) if self.is_abandoned(slot) => {
+                _ if self.is_abandoned(slot, position) => {
                     let _ = self.offer(state, index);
                 }
                 SlotPhase::Placing(who) => self.end_placing(slot, who),
@@ -611,10 +625,19 @@ impl RecvQueue {
         }
     }
 
-    /// Whether a process had begun to fill a slot, and exited before it was done.
-    fn is_abandoned(&self, slot: &RqSlot) -> bool {
+    /// Whether a sender has claimed the RECV at this position and will not complete it: it has exited, or has
+    /// given the RECV back.
+    fn is_abandoned(&self, slot: &RqSlot, position: u64) -> bool {
+        // Acquire, before the state: a sender moves the head after its claim. So if the head has passed the
+        // RECV, the state is not seen as it was before the claim.
+        let is_passed = position < self.record.taken.0.head.load(Acquire);
         let state = slot.state();
-        matches!(state.phase(), SlotPhase::Claimed(who) if self.process.is_gone(who)) && slot.state() == state
+        match state.phase() {
+            SlotPhase::Claimed(who) => self.process.is_gone(who) && slot.state() == state,
+            // A queue with one sender does not move the head.
+            SlotPhase::Posted => is_passed,
+            SlotPhase::Free | SlotPhase::Done | SlotPhase::Placing(_) => false,
+        }
     }
 
     /// Completes a RECV whose sender, process `who`, was placing the payload, if that process has exited.
@@ -642,6 +665,9 @@ impl RecvQueue {
     pub(crate) fn recover(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        if state.is_closed {
+            return;
+        }
         match state.layout.turn(self.process) {
             Some(turn) => {
                 self.recover_turn(state, turn);
@@ -664,7 +690,7 @@ impl RecvQueue {
             if let SlotPhase::Placing(who) = slot.state().phase() {
                 self.end_placing(slot, who);
             }
-            if !self.is_abandoned(slot) {
+            if !self.is_abandoned(slot, position) {
                 continue;
             }
             match state.order {
@@ -727,12 +753,74 @@ impl RecvQueue {
         }
     }
 
-    /// The program ends the queue. Its RECVs are no longer watched, even if a sender still holds one for a
-    /// moment.
-    pub(crate) fn end_watch(&self) {
-        if let Some(watched) = &mut self.state.lock().watched {
-            watched.iter_mut().for_each(|slot| *slot = (None, None));
+    /// Places the payload of complete RECVs that QP `qpn` took. The QP is being destroyed, so the program may
+    /// deregister the buffers before it polls. A NIC has written the buffers already.
+    pub(crate) fn settle(&self, qpn: u32) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        for index in 0..self.capacity {
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            let is_taken = state.entries[index as usize].position.is_some() && has_message(slot);
+            if is_taken && RecvDone::of(slot).qpn == qpn {
+                self.settle_slot(state, index, slot);
+            }
         }
+    }
+
+    /// Places the payload that the completion in a slot carries, even if its sender has begun to.
+    fn settle_slot(&self, state: &mut RecvState, index: u32, slot: &RqSlot) {
+        let before = slot.state();
+        if matches!(before.phase(), SlotPhase::Placing(_)) {
+            abandon_placing(slot, before);
+        }
+        let done = RecvDone::of(slot);
+        if done.carried > 0 {
+            let placed = self.place_carried(state, index, slot, done.carried.into());
+            let status = if placed { done.status } else { WcStatus::LocProtErr.to_c() as u8 };
+            RecvDone { carried: 0, status, ..done }.write(slot);
+        }
+        if let Some(watched) = &mut state.watched {
+            watched[index as usize].0 = None;
+        }
+    }
+
+    /// Ends the queue, because the program destroys it: no message takes a RECV from here on. Completions
+    /// stay until they are taken. A message that a sender is still writing is dropped.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        // Without a capacity no sender looks for slots any more. A sender that has looked already claims a
+        // slot before it is withdrawn below, or fails. The slots are not posted again in this queue, so their
+        // generation stays.
+        self.record.capacity.store(0, Release);
+        reach(Point::QueueEnding);
+        state.layout.end_turn(self.process);
+        for index in 0..self.capacity {
+            let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            let before = slot.state();
+            if before.phase() == SlotPhase::Posted {
+                slot.change(before, SlotState::FREE);
+            }
+            if state.entries[index as usize].position.is_none() {
+                continue;
+            }
+            if has_message(slot) {
+                self.settle_slot(state, index, slot);
+            } else {
+                self.late.remove(index);
+                self.release(state, index);
+            }
+        }
+        state.is_closed = true;
+    }
+
+    /// The QP number in the completion that a notice names, if the completion is there.
+    pub(crate) fn qpn_told(&self, what: RecvNotice) -> Option<u32> {
+        let state = self.state.lock();
+        let index = what.slot() & (self.capacity - 1);
+        let position = state.entries[index as usize].position?;
+        let slot = state.layout.slot(self.process, index)?;
+        (what.is_at(position) && has_message(slot)).then(|| RecvDone::of(slot).qpn)
     }
 
     /// Forgets all RECVs, because the QP is reset.
@@ -781,8 +869,7 @@ impl RecvQueue {
         let state = self.state.lock();
         let is_complete = |index: &u32| {
             let slot = state.layout.slot(self.process, *index);
-            state.entries[*index as usize].position.is_some()
-                && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
+            state.entries[*index as usize].position.is_some() && slot.is_some_and(has_message)
         };
         (0..self.capacity).filter(is_complete).count() as u64
     }
@@ -833,6 +920,11 @@ impl Drop for RecvQueue {
         }
         state.layout.free(self.process);
     }
+}
+
+/// Whether a slot has a message, even if its sender is placing the payload.
+fn has_message(slot: &RqSlot) -> bool {
+    matches!(slot.state().phase(), SlotPhase::Done | SlotPhase::Placing(_))
 }
 
 fn is_done(slot: &RqSlot) -> bool {

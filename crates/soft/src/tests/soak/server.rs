@@ -173,6 +173,8 @@ impl Server {
         for queue in [srq, rc, uc, fault] {
             watch.timed("destroy", || drop(queue));
         }
+        // The completions of destroyed QPs stay until they are polled.
+        self.drain(self.shared.clone(), watch);
         let of_client = |wr_id: &u64| parts_of(*wr_id).1 != client || parts_of(*wr_id).0 == Some(Way::Srq);
         self.posted.retain(of_client);
     }

@@ -27,7 +27,7 @@ impl<P: Provider> DoorbellStore<P> {
         Ok(DoorbellStore { qp, cq, memory })
     }
 
-    /// Writes records. They are at the target when it returns.
+    /// Writes records. The records are at the target when the call returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -45,7 +45,7 @@ impl<P: Provider> DoorbellStore<P> {
         Ok(())
     }
 
-    /// The place at the target of a record of a call.
+    /// The offset, at the target, of record `number` of a call.
     pub fn place(records: &[Record], number: usize) -> u64 {
         records[number].to
     }

@@ -23,7 +23,7 @@ impl<P: Provider> EachStore<P> {
         Ok(EachStore { qp, cq, memory })
     }
 
-    /// Writes records. They are at the target when it returns.
+    /// Writes records. The records are at the target when the call returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -37,7 +37,7 @@ impl<P: Provider> EachStore<P> {
         Ok(())
     }
 
-    /// The place at the target of a record of a call.
+    /// The offset, at the target, of record `number` of a call.
     pub fn place(records: &[Record], number: usize) -> u64 {
         records[number].to
     }

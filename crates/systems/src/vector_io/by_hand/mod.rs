@@ -1,8 +1,8 @@
-//! One program written four ways, because CLUSTER'21's Table I grades programmability, measured here by
-//! changed lines. The program writes records that are scattered in its memory to another machine's memory.
-//! [`each`] has a WRITE for every record, and each other version changes it for a strategy. A file has only
-//! the parts that depend on how records are written: the set-up, the writing, and the place where readers
-//! find a record.
+//! Four versions of one program, because CLUSTER'21's Table I grades programmability. Here changed lines
+//! measure it. The program writes records that are scattered in its memory to another machine's memory.
+//! [`each`] posts a WRITE for every record. Each other version is a change of [`each`] for a strategy. A file
+//! has only the parts that depend on how records are written: the set-up, the writes, and the offset at which
+//! readers find a record.
 
 pub mod doorbell;
 pub mod each;
@@ -13,7 +13,7 @@ use crate::SystemError;
 use crate::device::{self, Device, check};
 use doorbell_verbs::{Cq, Mem, Provider, Qp, QpCap, QpInitAttr, QpType, Sge, Time};
 
-/// Name and lines of the program, and of its versions for Doorbell, SGL and SP.
+/// Name and source of the program, and of its versions for Doorbell, SGL and SP.
 pub const SOURCES: [(&str, &str); 4] = [
     ("each", include_str!("each.rs")),
     ("Doorbell", include_str!("doorbell.rs")),
@@ -26,16 +26,16 @@ pub const RECORDS: usize = 16;
 /// Maximum bytes of a record.
 pub const LONGEST: u32 = 64;
 
-/// A record, and its place at the target.
+/// A record, and its offset at the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// The memory that it is in.
+    /// The memory that contains the record.
     pub mem: Mem,
-    /// Its offset in that memory.
+    /// Offset of the record in `mem`.
     pub offset: u64,
-    /// The record as the device takes it.
+    /// The SGE of the record, for work requests.
     pub sge: Sge,
-    /// Its offset at the target.
+    /// Offset of the record at the target.
     pub to: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Records gathered by the NIC: a WRITE for as many records as it has SGEs for.
+//! Records gathered by the NIC: each WRITE has as many records as SGEs.
 
 use super::{RECORDS, Record, completed, connected};
 use crate::SystemError;
@@ -26,7 +26,8 @@ impl<P: Provider> SglStore<P> {
         Ok(SglStore { qp, cq, memory, sges: sges as usize })
     }
 
-    /// Writes records side by side, from the first record's place on. They are at the target when it returns.
+    /// Writes records side by side, from the first record's offset on. The records are at the target when the
+    /// call returns.
     ///
     /// # Errors
     /// If a WRITE fails.
@@ -41,7 +42,7 @@ impl<P: Provider> SglStore<P> {
         Ok(())
     }
 
-    /// The place at the target of a record of a call: behind the records before it.
+    /// The offset, at the target, of record `number` of a call: after the earlier records.
     pub fn place(records: &[Record], number: usize) -> u64 {
         let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
         records[0].to + before

@@ -1,4 +1,4 @@
-//! Records copied together by the core, and one WRITE of all.
+//! Records copied into a buffer by the core, and one WRITE of the buffer.
 
 use super::{LONGEST, RECORDS, Record, completed, connected};
 use crate::SystemError;
@@ -27,7 +27,8 @@ impl<P: Provider> SpStore<P> {
         Ok(SpStore { cpu: device.cpu.clone(), qp, cq, memory, copies })
     }
 
-    /// Writes records side by side, from the first record's place on. They are at the target when it returns.
+    /// Writes records side by side, from the first record's offset on. The records are at the target when the
+    /// call returns.
     ///
     /// # Errors
     /// If the WRITE fails.
@@ -45,7 +46,7 @@ impl<P: Provider> SpStore<P> {
         completed(&self.cq)
     }
 
-    /// The place at the target of a record of a call: behind the records before it.
+    /// The offset, at the target, of record `number` of a call: after the earlier records.
     pub fn place(records: &[Record], number: usize) -> u64 {
         let before: u64 = records[..number].iter().map(|record| u64::from(record.sge.length)).sum();
         records[0].to + before

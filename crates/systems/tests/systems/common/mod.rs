@@ -44,7 +44,7 @@ pub(crate) fn spawn<T: Program>(
         .collect()
 }
 
-/// Results of threads, none of which may have failed.
+/// Results of threads. Panics if a thread has failed.
 pub(crate) fn results<T>(tasks: Vec<Task<Result<T, SystemError>>>) -> Vec<T> {
     let result = |(i, t): (usize, Task<Result<T, SystemError>>)| {
         t.take()

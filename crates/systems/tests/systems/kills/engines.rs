@@ -1,4 +1,4 @@
-//! Engines of a log are killed at any step that other engines may see, by seeds.
+//! Engines of a log are killed at any step that other engines can observe. Seeds choose the steps.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::{PATIENCE, cluster};
@@ -17,7 +17,7 @@ fn machines(seed: u64) -> SimCluster {
     cluster("cib", MACHINES, |config| config.seed = seed)
 }
 
-/// The patience is longer than any action of a live engine.
+/// Engines that append. The warden's patience is longer than any action of a live engine.
 fn appended(way: KillWay, seed: u64) -> engines::EngineKills {
     engines::EngineKills {
         log: log::LogCase {
@@ -102,7 +102,7 @@ fn killed_engines_leave_holes_that_are_closed() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Nobody waits for killed readers, and everything that they read is in the log.
+    /// Engines do not wait for killed readers, and everything that the readers read is in the log.
     #[test]
     fn a_log_has_what_killed_readers_have_read(
         (records, more) in (1..7u32, 1..100u64), way in prop::sample::select(&WAYS), seed: u64,

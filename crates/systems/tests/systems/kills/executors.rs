@@ -1,4 +1,5 @@
-//! Executors of shuffles and joins are killed at any step that other executors may see, by seeds.
+//! Executors of shuffles and joins are killed at any step that other executors can observe. Seeds choose the
+//! steps.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 use crate::common::cluster;
@@ -62,7 +63,8 @@ proptest! {
 }
 
 /// Some requests to the dead executor fail. An executor without such a request would wait far longer if its
-/// peers did not tell it. (At times none has such a request, if only the dead executor sends. Then all wait.)
+/// peers did not tell it. (If only the dead executor sends, it may be that no executor has such a request.
+/// Then all wait.)
 #[test]
 fn who_gives_up_tells_the_others() {
     let give_up = Span::from_ms(5_000);

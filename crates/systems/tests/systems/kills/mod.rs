@@ -1,5 +1,5 @@
-//! Clients are killed at any step that other clients may see, by seeds. The tests check locks, writes that
-//! are held back, and requests to a proxy.
+//! Clients are killed at any step that other clients can observe. Seeds choose the steps. The tests check
+//! locks, writes that are held back, and requests to a proxy.
 #![allow(clippy::disallowed_types, reason = "proptest's macros name Arc")]
 
 mod engines;
@@ -20,7 +20,7 @@ fn machines(seed: u64) -> SimCluster {
     cluster("cib", MACHINES, |config| config.seed = seed)
 }
 
-/// The lease is longer than any action of a live client.
+/// Locks with a lease that is longer than any action of a live client.
 fn locked(way: KillWay, seed: u64) -> locks::LockKills {
     locks::LockKills {
         lease: Span::from_us(200),
@@ -62,7 +62,7 @@ fn writers() -> impl Strategy<Value = writers::WriterKills> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Nobody takes over a lock from a live client.
+    /// No client takes over a lock of a live client.
     #[test]
     fn each_section_is_counted_once_whoever_is_killed(case in locks()) {
         let lost = case.run(&mut machines(case.seed), PATIENCE).map_err(TestCaseError::fail)?;
@@ -78,7 +78,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
-    /// After lease and drift, clients pass over locks and numbers of a client that is gone.
+    /// After lease and drift, clients take over the locks of a killed client, and pass over its numbers.
     #[test]
     fn of_what_a_killed_front_end_wrote_only_what_it_had_not_published_is_lost(
         (hot, versions, theta, moves) in (0..=4u32, 2..5u32, 1..6u32, prop::sample::select(&[0, 150])),
@@ -113,7 +113,7 @@ fn the_lock_of_a_killed_holder_stays_taken_where_it_has_no_lease() {
     }
 }
 
-/// One of four threads is gone. A thread that asks it waits until its time is over, and no longer. The
+/// One of four threads is killed. A thread that asks it waits until its own interval ends, and no longer. The
 /// threads of the other machine complete all READs.
 #[test]
 fn who_asks_a_killed_proxy_waits_in_vain_and_nobody_else_does() {
@@ -128,10 +128,11 @@ fn who_asks_a_killed_proxy_waits_in_vain_and_nobody_else_does() {
     }
 }
 
-/// Back-ends end, and their connections with them.
+/// Back-ends are killed, together with their connections.
 #[test]
 fn front_ends_of_dead_back_ends_end_with_an_error_in_time() {
-    // Seven times 67 ms by the specification. A NIC may take four times as long.
+    // Time after which a NIC gives up: seven times 67 ms by the specification, up to four times as long in
+    // practice.
     let most = Span::from_ms(7 * 67 * 4);
     for (seed, by_proxy) in (0..6).zip([false, true].into_iter().cycle()) {
         let mut cluster = cluster("cx3-dual", tables::MACHINES, |config| {
@@ -143,7 +144,7 @@ fn front_ends_of_dead_back_ends_end_with_an_error_in_time() {
     }
 }
 
-/// These checks run on software and kernel NICs only, by name.
+/// Software and kernel NICs run these checks by their names.
 #[test]
 fn checks_with_processes_have_names_of_their_own() {
     let mut names: Vec<String> =

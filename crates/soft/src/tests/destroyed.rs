@@ -1,0 +1,251 @@
+//! Destroyed QPs. Their completions stay in their places, and no other QP gets their numbers meanwhile.
+
+use super::peer::{Buffer, buffer};
+use super::{PD, Patience, Side};
+use crate::fabric::pipe::EventPipe;
+use crate::fabric::process::Process;
+use crate::memory::records::{QPS, index_of};
+use crate::queues::cq::Cq;
+use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
+use doorbell_abi::ibv_wc;
+use doorbell_verbs::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+const DEPTH: u32 = 8;
+const CAP: QpCap =
+    QpCap { max_send_wr: 64, max_recv_wr: DEPTH, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+
+fn process() -> &'static Process {
+    Process::current().expect("this process can use the device")
+}
+
+fn pipe() -> Arc<EventPipe> {
+    Arc::new(EventPipe::new().expect("a pipe"))
+}
+
+fn cq(cqe: u32) -> Arc<Cq> {
+    Arc::new(Cq::new(process(), cqe, 0, 0).expect("a CQ"))
+}
+
+/// A QP of this CQ, connected to itself, with RECVs of 1024 bytes each. Its RECVs have the numbers from
+/// `first` on. A QP of an SRQ posts none.
+fn side(
+    qp_type: QpType,
+    cq: &Arc<Cq>,
+    srq: Option<&Arc<RecvQueue>>,
+    (memory, first): (&Buffer, u64),
+) -> Side {
+    let side = Side::of(process(), qp_type, CAP, cq.clone(), srq.cloned(), pipe());
+    match qp_type {
+        QpType::Ud => side.connect_ud(),
+        QpType::Rc | QpType::Uc => side.connect(side.qp.num(), Patience { timeout: 14, rnr_retry: 7 }),
+    }
+    if srq.is_none() {
+        for n in 0..DEPTH.into() {
+            side.qp.post_recv(first + n, &recv_sge(memory)).expect("there is room");
+        }
+    }
+    side
+}
+
+fn recv_sge(memory: &Buffer) -> [Sge; 1] {
+    [Sge { addr: memory.addr + 4096, length: 1024, lkey: memory.key }]
+}
+
+/// Sends `len` bytes to the QP itself. The SEND asks for a completion.
+fn send(side: &Side, wr_id: u64, memory: &Buffer, len: u32) {
+    let ah = side.own_path();
+    let dest = UdDest { ah, qpn: side.qp.num(), qkey: 7 };
+    let sges = [Sge { addr: memory.addr, length: len, lkey: memory.key }];
+    let wr = SendWr::new(wr_id, SendOp::Send, &sges).flags(SendFlags::SIGNALED);
+    let wr = SendWr { dest: (side.qp.qp_type() == QpType::Ud).then_some(dest), ..wr };
+    side.qp.begin_post().post_wr(&wr, None).expect("there is room");
+    process().paths.remove(ah);
+}
+
+/// The completions that are there: QP number and wr_id. All have succeeded.
+fn taken(cq: &Cq) -> Vec<(u32, u64)> {
+    let (mut all, mut wcs) = (Vec::new(), [ibv_wc::default(); 3]);
+    while let Ok(n @ 1..) = cq.poll(&mut wcs) {
+        all.extend(wcs[..n].iter().map(|wc| {
+            assert_eq!(wc.status, 0, "{wc:?}");
+            (wc.qp_num, wc.wr_id)
+        }));
+    }
+    all
+}
+
+/// The generation of a QP number. It changes when the number is free for another QP.
+fn generation(qpn: u32) -> u32 {
+    process().segment.qp(index_of(qpn) as usize).expect("its record").generation.load(Relaxed)
+}
+
+fn srq(index: u32) -> Arc<RecvQueue> {
+    let sizes = Sizes { depth: 4 * DEPTH, max_sge: 1 };
+    let index = QPS as u32 + index;
+    Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
+}
+
+/// Sends of two QPs at a CQ, by turns. Returns the completions in order, with the QPs' places instead of
+/// their numbers. `ends` are the QPs to destroy before the poll.
+fn by_turns(qp_type: QpType, srq: Option<&Arc<RecvQueue>>, count: u64, ends: &[usize]) -> Vec<(usize, u64)> {
+    let (memory, cq) = (buffer(process()), cq(64));
+    let made = (0..count).map(|n| side(qp_type, &cq, srq, (&memory, 100 * (n + 1))));
+    let mut sides: Vec<Option<Side>> = made.map(Some).collect();
+    if let Some(srq) = srq {
+        (0..4 * DEPTH).for_each(|n| srq.enqueue(n.into(), &recv_sge(&memory)).expect("there is room"));
+    }
+    let numbers: Vec<u32> = sides.iter().flatten().map(|side| side.qp.num()).collect();
+    for round in 0..4 {
+        for side in sides.iter().flatten() {
+            // Every second message is too long to go with its completion.
+            send(side, round, &memory, if round % 2 == 0 { 8 } else { 500 });
+        }
+    }
+    ends.iter().for_each(|at| drop(sides[*at].take()));
+    let place = |qpn| numbers.iter().position(|other| *other == qpn).expect("a QP of these");
+    taken(&cq).into_iter().map(|(qpn, wr_id)| (place(qpn), wr_id)).collect()
+}
+
+#[test]
+fn completions_stay_in_their_order() {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        // The CQ polls the receive queue of a lone QP itself.
+        let lone = by_turns(qp_type, None, 1, &[]);
+        assert_eq!(lone.len(), 8, "{qp_type}");
+        assert_eq!(by_turns(qp_type, None, 1, &[0]), lone, "{qp_type}");
+        let two = by_turns(qp_type, None, 2, &[]);
+        assert_eq!(two.len(), 16, "{qp_type}");
+        for ends in [&[0][..], &[1], &[0, 1], &[1, 0]] {
+            assert_eq!(by_turns(qp_type, None, 2, ends), two, "{qp_type} {ends:?}");
+        }
+    }
+    let shared = by_turns(QpType::Rc, Some(&srq(3990)), 2, &[]);
+    assert_eq!(shared.len(), 16);
+    for ends in [&[0][..], &[0, 1]] {
+        assert_eq!(by_turns(QpType::Rc, Some(&srq(3991)), 2, ends), shared, "{ends:?}");
+    }
+}
+
+/// The payload is in the program's memory when the QP is destroyed, although it may have come in the slot of
+/// the receive queue. So the buffer may go before the poll.
+#[test]
+fn a_buffer_may_go_after_its_qp() {
+    for shared in [false, true] {
+        let (memory, other, cq) = (buffer(process()), buffer(process()), cq(64));
+        // SAFETY: mapped memory of this test.
+        unsafe { (memory.addr as *mut u8).write_bytes(0x5a, 64) };
+        let queue = shared.then(|| srq(3992));
+        let side = side(QpType::Rc, &cq, queue.as_ref(), (&other, 0));
+        if let Some(queue) = &queue {
+            queue.enqueue(0, &recv_sge(&other)).expect("there is room");
+        }
+        send(&side, 9, &memory, 64);
+        let number = side.qp.num();
+        drop(side);
+        let revoked = process().regions.deregister(process().segment, other.key).expect("a region");
+        process().settle(revoked, "ibv_dereg_mr(3)");
+        // SAFETY: as above.
+        let came = unsafe { std::slice::from_raw_parts((other.addr + 4096) as *const u8, 64) };
+        assert!(came.iter().all(|byte| *byte == 0x5a), "shared: {shared}");
+        assert_eq!(taken(&cq), [(number, 0), (number, 9)], "shared: {shared}");
+    }
+}
+
+#[test]
+fn a_number_is_free_when_the_last_completion_is_taken() {
+    let memory = buffer(process());
+    for ends_cq in [false, true] {
+        let cq = cq(64);
+        let side = side(QpType::Rc, &cq, None, (&memory, 0));
+        let (number, before) = (side.qp.num(), generation(side.qp.num()));
+        send(&side, 9, &memory, 8);
+        drop(side);
+        let mut wcs = [ibv_wc::default(); 1];
+        for _ in 0..2 {
+            assert_eq!(generation(number), before, "a completion is left");
+            assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
+        }
+        match ends_cq {
+            true => drop(cq),
+            false => assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0),
+        }
+        assert_ne!(generation(number), before);
+    }
+    // Without a completion the number is free at once. So it is if the CQ has lost a completion, because the
+    // program can poll none of that CQ any more.
+    let small = cq(1);
+    for sends in [0, 2] {
+        let side = side(QpType::Rc, &small, None, (&memory, 0));
+        let (number, before) = (side.qp.num(), generation(side.qp.num()));
+        (0..sends).for_each(|n| send(&side, n, &memory, 8));
+        drop(side);
+        assert_ne!(generation(number), before, "{sends} sends");
+    }
+}
+
+/// Sends and RECVs complete in different CQs. Each keeps its own.
+#[test]
+fn each_cq_keeps_the_completions_of_its_own() {
+    let (memory, cqs) = (buffer(process()), [cq(64), cq(64)]);
+    let parts = QpParts {
+        pd: PD,
+        qp_type: QpType::Rc,
+        role: QpRole::Plain,
+        cap: CAP,
+        sq_sig_all: false,
+        send_cq: cqs[0].clone(),
+        recv_cq: cqs[1].clone(),
+        srq: None,
+        async_pipe: pipe(),
+    };
+    let (cq, pipe) = (cqs[0].clone(), pipe());
+    let side = Side { cq, qp: Qp::new(process(), parts).expect("a QP"), pipe };
+    let (number, before) = (side.qp.num(), generation(side.qp.num()));
+    side.connect(number, Patience { timeout: 14, rnr_retry: 7 });
+    side.qp.post_recv(1, &recv_sge(&memory)).expect("there is room");
+    send(&side, 9, &memory, 8);
+    drop(side);
+    assert_eq!(taken(&cqs[1]), [(number, 1)]);
+    assert_eq!(generation(number), before);
+    assert_eq!(taken(&cqs[0]), [(number, 9)]);
+    assert_ne!(generation(number), before);
+}
+
+/// A QP that is made while completions of a destroyed QP are left.
+#[test]
+fn a_new_qp_completes_behind_a_destroyed_one() {
+    for qp_type in [QpType::Rc, QpType::Ud] {
+        for crowd in [false, true] {
+            let (memory, cq) = (buffer(process()), cq(64));
+            let old = side(qp_type, &cq, None, (&memory, 0));
+            // A second QP at the CQ ends the lane of the first.
+            let other = crowd.then(|| side(qp_type, &cq, None, (&memory, 50)));
+            (0..2).for_each(|n| send(&old, n, &memory, 8));
+            let of_old = old.qp.num();
+            drop((old, other));
+            let new = side(qp_type, &cq, None, (&memory, 100));
+            assert_ne!(new.qp.num(), of_old);
+            (0..2).for_each(|n| send(&new, n, &memory, 8));
+            let all = taken(&cq);
+            let (first, rest) = all.split_at(4);
+            assert!(first.iter().all(|(qpn, _)| *qpn == of_old), "{all:?}");
+            assert_eq!(rest.len(), 4);
+            assert!(rest.iter().all(|(qpn, _)| *qpn == new.qp.num()), "{all:?}");
+        }
+    }
+}
+
+/// Receives and sends that have not completed end with the QP, without a completion.
+#[test]
+fn only_completions_stay() {
+    let (memory, cq) = (buffer(process()), cq(64));
+    let side = side(QpType::Rc, &cq, None, (&memory, 0));
+    for n in 0..u64::from(DEPTH) + 2 {
+        send(&side, n, &memory, 8);
+    }
+    drop(side);
+    assert_eq!(taken(&cq).len(), 2 * DEPTH as usize, "two sends wait for RECVs");
+}
