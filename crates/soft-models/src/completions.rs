@@ -20,6 +20,8 @@ const EARLY: u32 = 9;
 struct SharedRing {
     segment: Segment,
     written: [[LockedCell<bool>; MOST]; 2],
+    /// The number of completions of the first producer that were taken.
+    taken: AtomicU64,
 }
 
 impl SharedRing {
@@ -33,7 +35,7 @@ impl SharedRing {
             }
         }
         let written = std::array::from_fn(|_| std::array::from_fn(|_| LockedCell::new(false)));
-        let shared = SharedRing { segment, written };
+        let shared = SharedRing { segment, written, taken: AtomicU64::new(0) };
         shared.record().cqe.store(capacity, Relaxed);
         shared.record().channel_fd.store(1, Relaxed);
         shared.show(0, capacity);
@@ -71,6 +73,13 @@ impl SharedRing {
         };
         // A program that overruns its CQ gets no more completions.
         (0..times).take_while(|position| put_in(*position)).count() as u32
+    }
+
+    /// Puts a completion in and notifies the program, as `Completer::complete` does.
+    fn produce_and_wake(&self) {
+        self.produce(0, 1);
+        // `Receipt::is_taken` loads this with Acquire, too.
+        wake(Owner::This, self.record(), 0, false, |_| self.taken.load(Acquire) == 0);
     }
 }
 
@@ -116,7 +125,23 @@ impl Poller {
         // SAFETY: the producer has put the completion in.
         assert!(unsafe { *self.shared.written[producer][position as usize].get() });
         self.got[producer] += 1;
+        if producer == 0 {
+            // As `pass` does.
+            self.shared.taken.store(self.got[0].into(), Release);
+        }
     }
+
+    /// Asks for an event, as `Cq::request_notify` does.
+    fn arm(&self) {
+        let ring = self.shared.ring(self.number, self.capacity);
+        arm(self.shared.record(), 0, Armed::Next, |_| ring.get(self.head).is_some());
+    }
+}
+
+/// Starts a thread that puts in one completion and notifies the program.
+fn waking_producer(shared: &Rc<SharedRing>) -> thread::JoinHandle<()> {
+    let shared = shared.clone();
+    thread::spawn(move || shared.produce_and_wake())
 }
 
 /// Starts a producer of `times` completions.
@@ -177,16 +202,24 @@ pub fn asleep() -> u64 {
     check("asleep", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));
         let mut poller = Poller::new(&shared, 0, 2);
-        let producer = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                shared.produce(0, 1);
-                wake(Owner::This, shared.record(), 0, false);
-            })
-        };
-        arm(shared.record(), Armed::Next);
+        let producer = waking_producer(&shared);
+        poller.arm();
         let is_awake = poller.poll();
         producer.join().expect("a producer does not panic");
         assert!(is_awake || events() == 1, "the program is awake if the ring has a completion");
+    })
+}
+
+/// A program polls, and then asks for an event. It gets an event if the completion was not taken, and none if
+/// it was.
+pub fn told_of_what_is_there() -> u64 {
+    check("told of what is there", ModelBounds { preemptions: None }, || {
+        let shared = Rc::new(SharedRing::new(2));
+        let mut poller = Poller::new(&shared, 0, 2);
+        let producer = waking_producer(&shared);
+        let has_it = poller.poll();
+        poller.arm();
+        producer.join().expect("a producer does not panic");
+        assert_eq!(events(), u32::from(!has_it), "taken before: {has_it}");
     })
 }

@@ -1,6 +1,6 @@
-//! Models of the software NIC's locks and queues.
+//! Models of the software NIC's locks, queues and copy records.
 //!
-//! Each model is a short program of two or three threads on one lock or queue. loom runs it in every order in
+//! Each model is a short program of two or three threads on one lock, queue or segment. loom runs it in every order in
 //! which its threads can be scheduled, up to a bound. It also tries every value that the memory model lets a
 //! load return. A model fails if one of its assertions fails, or if two threads use a `LockedCell` without an
 //! order between them.
@@ -17,6 +17,7 @@
 #![cfg(not(test))]
 
 pub mod completions;
+pub mod copies;
 pub mod locks;
 pub mod recvs;
 mod run;

@@ -4,10 +4,11 @@
 use crate::fabric::peer::Owner;
 use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
 use crate::memory::segment::Segment;
+use crate::memory::transfer::Piece;
 use crate::rings::completions::{CompletionRing, RingPlace};
 use crate::rings::recvs::{
-    Carried, Completer, RecvDone, SlotPhase, SlotState, Slots, end_lane, flush, order_slot, show_posted,
-    stride,
+    Carried, Completer, PlacingStep, Receipt, RecvDone, SlotPhase, SlotState, Slots, begin_taking, end_lane,
+    end_taking, flush, order_slot, pass, show_posted, stride,
 };
 use crate::run::{ModelBounds, check};
 use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
@@ -26,6 +27,8 @@ const ORDER: u64 = 2 << 30;
 const RING: u64 = 3 << 30;
 /// Completions that the CQ has room for.
 const CQE: u32 = 4;
+/// The payload of a message that its slot carries.
+const PAYLOAD: u32 = 7;
 
 /// The number of senders that take RECVs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +117,70 @@ impl SharedRecvs {
             let cell = self.segment.in_heap(ORDER + 8 * index).expect("the cell is in the segment");
             order_slot(cell, position, index as u32);
         }
+    }
+
+    /// Completes the oldest RECV with a payload that its slot carries, as the engine does. Called by a sender.
+    fn send_carried(&self, claimer: u32) -> Option<Receipt> {
+        let slots = Slots::of(&self.segment, self.rq())?;
+        let front = slots.front(GENERATION).ok()?;
+        let completer = self.completer(claimer);
+        let claim = front.claim(&completer)?;
+        let receipt = completer.receipt(&claim);
+        let payload = PAYLOAD.to_ne_bytes();
+        let mut carried = Carried::none();
+        carried.gather(&[], &[Piece { addr: payload.as_ptr() as u64, len: payload.len() }]);
+        let done = RecvDone { byte_len: PAYLOAD, ..RecvDone::of_send(QPN, 0) };
+        assert!(completer.complete(&claim, done, &carried), "the CQ has room");
+        Some(receipt)
+    }
+
+    /// Places the payload of a message in its buffer, as the engine does. Called by its sender.
+    fn place(&self, receipt: Receipt, claimer: u32) {
+        if let PlacingStep::Begun(placing) = receipt.begin_placing(&self.segment, claimer) {
+            assert_eq!(placing.payload().0.byte_len, PAYLOAD);
+            self.copy_payload(0);
+            placing.end(true);
+        }
+    }
+
+    /// Copies the payload of the RECV at a position to its buffer.
+    fn copy_payload(&self, position: u64) {
+        // SAFETY: one side at a time copies, which the model checks.
+        let buffer = unsafe { self.buffers[position as usize].get_mut() };
+        assert_eq!(*buffer, 0, "the payload is copied once");
+        *buffer = PAYLOAD;
+    }
+
+    /// Takes the completion of the RECV at a position and places its payload, as `RecvQueue::take` does.
+    /// `None` if there is none. Called by the owner.
+    fn take_carried(&self, position: u64) -> Option<()> {
+        let (slot, posted) = (self.slot(position), SlotState::posted(position, GENERATION));
+        if slot.state().phase_of(posted) != Some(SlotPhase::Done) {
+            return None;
+        }
+        let is_announced = RecvDone::carried_in(slot) > 0;
+        if is_announced && !begin_taking(self.rq(), slot, posted) {
+            return None;
+        }
+        if RecvDone::of(slot).carried > 0 {
+            self.copy_payload(position);
+        }
+        match self.taken_by {
+            TakenBy::One => pass(self.rq(), position),
+            TakenBy::Several => slot.set_taken(posted),
+        }
+        if is_announced {
+            end_taking(self.rq(), posted);
+        }
+        Some(())
+    }
+
+    /// Uses the buffer of a RECV whose completion was taken, as the program does.
+    fn use_buffer(&self, position: u64) {
+        // SAFETY: the RECV is complete, so only its owner uses the buffer. The model checks this.
+        let buffer = unsafe { self.buffers[position as usize].get_mut() };
+        assert_eq!(*buffer, PAYLOAD, "the payload is in the buffer");
+        *buffer = 1;
     }
 
     /// Fills the oldest RECV, as the engine does, and returns its position. Called by a sender.
@@ -242,4 +309,73 @@ pub fn lane_ended() -> u64 {
         let is_told = !shared.told().is_empty();
         assert!(!sent || is_told || !is_untaken, "the owner sees that the sender took the RECV");
     })
+}
+
+/// The owner takes the completion of a message, and answers. Another thread of the sender, which sees the
+/// answer, finds by the receipt that the message was taken. By then the message is complete.
+pub fn answered() -> u64 {
+    check("answered", ModelBounds { preemptions: Some(3) }, || {
+        let shared = Rc::new(SharedRecvs::new(1, TakenBy::One));
+        shared.qp().lane.store(1, SeqCst);
+        shared.post(0);
+        let slots = Slots::of(&shared.segment, shared.rq()).expect("it has slots");
+        let receipt = slots.front(GENERATION).ok().expect("a RECV").receipt(0);
+        let answer = Rc::new(AtomicU64::new(0));
+        let sender = with(&shared, |shared| shared.send(1));
+        let poller = {
+            let answer = answer.clone();
+            with(&shared, move |shared| {
+                // Acquire, as for the state of the slot that the answer comes in.
+                let is_answered = answer.load(Acquire) == 1;
+                let is_taken = receipt.is_taken(&shared.segment);
+                assert!(is_taken || !is_answered, "the answer does not precede the completion");
+                if is_taken {
+                    // SAFETY: the message is complete.
+                    assert_eq!(unsafe { *shared.buffers[0].get() }, 1);
+                }
+            })
+        };
+        if shared.take(0).is_some() {
+            pass(shared.rq(), 0);
+            answer.store(1, Release);
+        }
+        join(sender);
+        join(poller);
+    })
+}
+
+/// A sender places the payload of a message while the owner takes the completion. One of them copies it, and
+/// the owner's program has the buffer for itself afterwards.
+///
+/// The owner posts the slot again when the sender has ended, although it may do so before. Its plain store of
+/// the new state then follows the sender's first change of the old state, and the sender's second change fails,
+/// because no store comes between the store of a compare-and-swap and the store that it has loaded. loom does
+/// not know that.
+fn placed(taken_by: TakenBy) {
+    let shared = Rc::new(SharedRecvs::new(1, taken_by));
+    shared.qp().lane.store(1, SeqCst);
+    shared.post(0);
+    let receipt = shared.send_carried(1).expect("a RECV is posted");
+    let sender = with(&shared, move |shared| shared.place(receipt, 1));
+    let is_early = shared.take_carried(0).is_some();
+    if is_early {
+        shared.use_buffer(0);
+    }
+    join(sender);
+    if !is_early {
+        shared.take_carried(0).expect("the message is complete again");
+        shared.use_buffer(0);
+    }
+    shared.post(1);
+    assert!(shared.send_carried(1).is_some() && shared.take_carried(1).is_some());
+}
+
+/// [`placed`], in the queue of one sender.
+pub fn placed_in_turn() -> u64 {
+    check("placed in turn", ModelBounds { preemptions: None }, || placed(TakenBy::One))
+}
+
+/// [`placed`], in a queue of several senders.
+pub fn placed_in_slot() -> u64 {
+    check("placed in slot", ModelBounds { preemptions: None }, || placed(TakenBy::Several))
 }

@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::{completions, locks, recvs};
+use doorbell_soft_models::{completions, copies, locks, recvs};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -38,6 +38,26 @@ fn completions_asleep() {
 }
 
 #[test]
+fn completions_told_of_what_is_there() {
+    assert!(completions::told_of_what_is_there() > 1);
+}
+
+#[test]
+fn copies_revoked() {
+    assert!(copies::revoked() > 1);
+}
+
+#[test]
+fn copies_revoked_at_first() {
+    assert!(copies::revoked_at_first() > 1);
+}
+
+#[test]
+fn copies_of_two_requesters() {
+    assert!(copies::two_requesters() > 1);
+}
+
+#[test]
 fn recvs_of_one_sender() {
     assert!(recvs::one_sender() > 1);
 }
@@ -55,4 +75,19 @@ fn recvs_of_two_senders() {
 #[test]
 fn recvs_lane_ended() {
     assert!(recvs::lane_ended() > 1);
+}
+
+#[test]
+fn recvs_answered() {
+    assert!(recvs::answered() > 1);
+}
+
+#[test]
+fn recvs_placed_in_turn() {
+    assert!(recvs::placed_in_turn() > 1);
+}
+
+#[test]
+fn recvs_placed_in_slot() {
+    assert!(recvs::placed_in_slot() > 1);
 }

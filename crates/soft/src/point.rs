@@ -5,10 +5,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     // Points of the process that posts.
+    /// A copy has begun, and its rights are not checked yet.
+    CopyBegun,
     /// Mapped memory is about to be written.
     BeforeCopy,
-    /// All but the last word of a message has been copied.
-    BeforeLastWord,
+    /// Some bytes of a message have been copied, and not all.
+    WithinCopy,
+    /// A copy is done, and has not ended for processes that wait for it.
+    CopyEnding,
     /// Bytes are about to be moved to or from another process, or have been.
     BeforeForeign,
     AfterForeign,
@@ -19,6 +23,14 @@ pub(crate) enum Point {
     /// A RECV is claimed: in the turn, or in its slot.
     TurnClaimed,
     SlotClaimed,
+    /// The completion of a request is in its CQ, and the responder sees nothing of the request yet.
+    Entered,
+    /// The request is carried out and not marked as done, or marked and its CQ's program not notified.
+    CarriedOut,
+    MarkedDone,
+    /// A carried payload is being placed: nothing of it is in the RECV's buffers yet, or all of it is.
+    PlacingBegun,
+    PlacingEnds,
     /// The result of a RECV is written and not yet published.
     Filled,
     /// A RECV is done: the turn has not passed on, its CQ is not notified, its event is not written.
@@ -38,10 +50,17 @@ pub(crate) enum Point {
     /// A RECV is written and not published, or published and not in the ring that orders the slots.
     RecvWritten,
     RecvUnordered,
+    /// A poll has found out which sends are done, and takes a RECV next.
+    SendsSought,
+    /// The copy of a payload that a completion carries is announced.
+    TakingBegun,
     /// A completion is read, and its slot is not free yet.
     Taking,
     /// A region's record is being changed.
     MrOdd,
+    /// Rights to memory are withdrawn, and copies may still use them. A copy is being waited for.
+    Revoked,
+    CopyAwaited,
     /// A QP is half created, or half modified.
     QpHalfMade,
     QpHalfChanged,
@@ -90,26 +109,27 @@ mod armed {
     use super::Point;
     use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-    /// The armed point, plus 1, and how many times it is still to be reached.
-    static POINT: AtomicU32 = AtomicU32::new(0);
-    static LEFT: AtomicU32 = AtomicU32::new(0);
-    /// The armed action: a function without arguments.
-    static WHAT: AtomicUsize = AtomicUsize::new(0);
+    /// More than there are points.
+    const POINTS: usize = 64;
+    const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
+    /// For each point: how many times it is still to be reached, 0 if it is not armed, and the armed action: a
+    /// function without arguments.
+    static LEFT: [AtomicU32; POINTS] = [const { AtomicU32::new(0) }; POINTS];
+    static WHAT: [AtomicUsize; POINTS] = [const { AtomicUsize::new(0) }; POINTS];
 
     /// Arms `what`, which runs once, when the point is reached for the `nth` time.
     pub(crate) fn arm(point: Point, nth: u32, what: fn()) {
-        WHAT.store(what as usize, SeqCst);
-        LEFT.store(nth, SeqCst);
-        POINT.store(point as u32 + 1, SeqCst);
+        WHAT[point as usize].store(what as usize, SeqCst);
+        LEFT[point as usize].store(nth, SeqCst);
     }
 
     pub(crate) fn reach(point: Point) {
-        if POINT.load(Relaxed) != point as u32 + 1 || LEFT.fetch_sub(1, SeqCst) != 1 {
+        let left = &LEFT[point as usize];
+        if left.load(Relaxed) == 0 || left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) != Ok(1) {
             return;
         }
-        POINT.store(0, SeqCst);
-        // SAFETY: `arm` stored a function of this type before it stored the point.
-        let what: fn() = unsafe { std::mem::transmute(WHAT.load(SeqCst)) };
+        // SAFETY: `arm` stored a function of this type before it stored the number.
+        let what: fn() = unsafe { std::mem::transmute(WHAT[point as usize].load(SeqCst)) };
         what();
     }
 }

@@ -1,18 +1,22 @@
 //! Stands in for shared memory. It is a table of values by offset, because loom's atomics are larger than the
 //! processor's.
 
-use super::records::{CqRecord, QpRecord, RqRecord};
+use super::records::{CopiesRecord, CopyRecord, CqRecord, MrRecord, QpRecord, RqRecord};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
 
-/// Values by offset, and the records of one QP with one receive queue and one CQ.
+/// Values by offset, and the records of one QP with one receive queue and one CQ, of one region, and of two
+/// requesters.
 #[derive(Default)]
 pub(crate) struct Segment {
     heap: HashMap<u64, Box<dyn Any>>,
     qp: QpRecord,
     rq: RqRecord,
     cq: CqRecord,
+    mr: MrRecord,
+    copies: CopiesRecord,
+    copy: [CopyRecord; 2],
 }
 
 impl Debug for Segment {
@@ -40,6 +44,21 @@ impl Segment {
     /// The record of the QP's CQ.
     pub(crate) fn cq(&self, _: usize) -> Option<&CqRecord> {
         Some(&self.cq)
+    }
+
+    /// The record of the only region.
+    pub(crate) fn mr(&self) -> &MrRecord {
+        &self.mr
+    }
+
+    /// The use of the copy records.
+    pub(crate) fn copies(&self) -> &CopiesRecord {
+        &self.copies
+    }
+
+    /// The copy record of a requester.
+    pub(crate) fn copy(&self, index: usize) -> Option<&CopyRecord> {
+        self.copy.get(index)
     }
 
     /// The segment's first byte. Only a RECV with more SGEs than any model's RECV needs it.

@@ -32,6 +32,11 @@ pub(crate) fn heavy_fence() {
     fence(SeqCst);
 }
 
+/// Stands in for membarrier(2) between processes.
+pub(crate) fn global_fence() {
+    fence(SeqCst);
+}
+
 /// loom always has fences.
 pub(crate) fn has_heavy_fence() -> bool {
     true

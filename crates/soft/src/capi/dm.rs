@@ -3,8 +3,19 @@
 use super::object_or_null;
 use crate::device::MAX_DM;
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::memory::transfer::{self, Far, Piece};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use libc::{c_int, c_void};
+
+/// Copies as a NIC accesses its memory: by whole words, in order.
+///
+/// # Safety
+/// Both ranges are mapped.
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    let piece = Piece { addr: from as u64, len };
+    // It cannot fail, because both ranges are mapped here.
+    let _ = transfer::write(&[piece], Far::Mapped(to));
+}
 
 /// Offset and length of a copy to or from device memory are multiples of this many bytes.
 const WORD: usize = 4;
@@ -79,7 +90,7 @@ unsafe extern "C" fn memcpy_to_dm(
     unsafe {
         match (*pointer.cast::<Dm>()).words_at(offset, len) {
             Ok(to) => {
-                std::ptr::copy(from.cast::<u8>(), to, len);
+                copy(from.cast::<u8>(), to, len);
                 0
             }
             Err(errno) => errno.returned(),
@@ -92,7 +103,7 @@ unsafe extern "C" fn memcpy_from_dm(to: *mut c_void, pointer: *mut ibv_dm, offse
     unsafe {
         match (*pointer.cast::<Dm>()).words_at(offset, len) {
             Ok(from) => {
-                std::ptr::copy(from, to.cast::<u8>(), len);
+                copy(from, to.cast::<u8>(), len);
                 0
             }
             Err(errno) => errno.returned(),

@@ -5,6 +5,7 @@ use super::wr::sges;
 use super::{minus_one, object_or_null, status};
 use crate::errno::{EBUSY, EINVAL, EOPNOTSUPP, Errno};
 use crate::memory::maps;
+use crate::memory::objects::{HostMemory, Object};
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::Region;
@@ -113,7 +114,7 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
     let region = checked(pd_object.base.handle, addr, len, iova, access);
-    let key = region.and_then(|region| process.regions.register(process.segment, region, addr as u64));
+    let key = region.and_then(|(region, host)| process.regions.register(process.segment, region, host));
     let made = key.map(|key| {
         pd_object.uses.begin();
         let context = pd_object.base.context;
@@ -123,8 +124,14 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     object_or_null(made).cast()
 }
 
-/// The region that these arguments describe, if it can be registered.
-fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Result<Region, Errno> {
+/// The region that these arguments describe, and its memory, if it can be registered.
+fn checked(
+    pd: u32,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: u32,
+) -> Result<(Region, HostMemory), Errno> {
     let rights = AccessFlags::from_bits_truncate(access);
     let known = AccessFlags::all().bits() | ZERO_BASED | ON_DEMAND | MW_BIND | WITHOUT_EFFECT | OPTIONAL;
     let remote_writes = rights.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
@@ -134,13 +141,17 @@ fn checked(pd: u32, addr: *mut c_void, len: usize, iova: u64, access: u32) -> Re
     if wrong {
         return Err(EINVAL);
     }
-    if access & ON_DEMAND == 0 {
-        // The kernel (ib_umem_get) demands writable memory for regions that may be written.
-        let to_write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
-        maps::check(addr as u64..addr as u64 + len as u64, to_write)?;
-    }
+    let object = match access & ON_DEMAND {
+        0 => {
+            // The kernel (ib_umem_get) demands writable memory for regions that may be written.
+            let to_write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
+            maps::check(addr as u64..addr as u64 + len as u64, to_write)?
+        }
+        _ => Object::Unknown,
+    };
     let start = if access & ZERO_BASED != 0 { 0 } else { iova };
-    Ok(Region { pd, addr: start, len: len as u64, access: rights })
+    let host = HostMemory { addr: addr as u64, object };
+    Ok((Region { pd, addr: start, len: len as u64, access: rights }, host))
 }
 
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
@@ -151,7 +162,9 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             return EBUSY.returned();
         }
         strict::deregistered((*mr).lkey);
-        process.regions.deregister(process.segment, (*mr).lkey);
+        if let Some(revoked) = process.regions.deregister(process.segment, (*mr).lkey) {
+            process.settle(revoked, "ibv_dereg_mr(3)");
+        }
         pd((*mr).pd).uses.end();
         drop(Box::from_raw(mr.cast::<Mr>()));
     }
@@ -205,15 +218,18 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         let access = if flags & CHANGE_ACCESS != 0 { access as u32 } else { mr.access };
         let handle = pd(to_pd).base.handle;
         let changed = if flags == CHANGE_PD {
-            Ok(Region { pd: handle, ..old.region })
+            Ok((Region { pd: handle, ..old.region }, HostMemory { addr: old.host, object: old.object }))
         } else {
             checked(handle, addr, len, iova, access)
         };
         let changed =
-            changed.and_then(|new| process.regions.replace(process.segment, region.lkey, new, addr as u64));
-        if let Err(errno) = changed {
-            errno.set();
-            return ERR_CMD;
+            changed.and_then(|(new, host)| process.regions.replace(process.segment, region.lkey, new, host));
+        match changed {
+            Ok(revoked) => process.settle(revoked, "ibv_rereg_mr(3)"),
+            Err(errno) => {
+                errno.set();
+                return ERR_CMD;
+            }
         }
         pd(to_pd).uses.begin();
         pd(region.pd).uses.end();

@@ -43,7 +43,9 @@ pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: a window of ours, not used after this.
     unsafe {
         let process = process_of((*mw).context);
-        process.regions.remove_window(process.segment, (*mw).handle as usize);
+        if let Some(revoked) = process.regions.remove_window(process.segment, (*mw).handle as usize) {
+            process.settle(revoked, "ibv_dealloc_mw(3)");
+        }
         pd((*mw).pd).uses.end();
         drop(Box::from_raw(mw));
     }

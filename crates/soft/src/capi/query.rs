@@ -217,9 +217,15 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_i
     EOPNOTSUPP.returned()
 }
 
-/// 1: data is placed in order up to its last byte, so the program need not wait for the completion.
+/// 0 for every operation, with and without `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS`: neither whole messages
+/// nor aligned blocks of 128 bytes are guaranteed to be written in order.
+///
+/// The answer is for a QP, and thus for all memory that messages to it may reach. The library itself writes
+/// shared memory in order (`memory/copy.rs`). But the kernel writes private memory (process_vm_writev(2)), as
+/// a READ from private memory writes its own side, and the kernel promises no order of the bytes of a piece.
+/// Only the last word of a WRITE or SEND is always written after all other bytes.
 pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut c_void, _op: c_int, _flags: u32) -> c_int {
-    1
+    0
 }
 
 pub unsafe extern "C" fn ibv_fork_init() -> c_int {
@@ -229,4 +235,20 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
 /// `IBV_FORK_UNNEEDED`: memory is not pinned, and remote writes reach the process that they are meant for.
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
     2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Private memory may be the target of any message, and the kernel writes it in any order.
+    #[test]
+    fn no_order_of_data_is_promised() {
+        // `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS` is 1.
+        for (op, flags) in (0..8).flat_map(|op| [(op, 0), (op, 1)]) {
+            // SAFETY: the QP is not used.
+            let promised = unsafe { ibv_query_qp_data_in_order(std::ptr::null_mut(), op, flags) };
+            assert_eq!(promised, 0, "operation {op}, flags {flags}");
+        }
+    }
 }

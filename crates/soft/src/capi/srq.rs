@@ -127,6 +127,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         object.events.wait_for_all();
         if let Some((of_cq, _)) = object.xrc {
             object.rq.set_domain(None, cq(of_cq).cq.index);
+            owner.process.wait_for_copies("ibv_destroy_srq(3)");
         }
         object.rq.close();
         if let Some((of_cq, of_xrcd)) = object.xrc {

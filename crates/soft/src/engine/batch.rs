@@ -4,10 +4,13 @@
 //! Gathered work requests keep the order of the list. They have passed all checks except the kernel's check
 //! of the page tables. They are moved when the list ends, and before the QP does anything else.
 
+use super::attempt::{Attempt, Outcome};
 use super::request::{Request, RequestOp};
+use crate::fabric::copier::{Copier, Copying, KeptCopying};
 use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
 use doorbell_verbs::{SendFlags, SendOp, Sge};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The gathered work requests.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub(crate) struct Batch {
     /// Index of the first work request that is not completely moved, and the number of its bytes that are.
     next: usize,
     moved: usize,
+    /// The copy that moves the bytes. It began before the first work request was checked.
+    copying: Vec<KeptCopying>,
 }
 
 /// A gathered work request. It outlives the borrow of the posted work request, but not the post.
@@ -100,6 +105,21 @@ impl Batch {
         (first..self.next, None)
     }
 
+    /// Whether the gathered requests are READs.
+    pub(crate) fn reads(&self) -> bool {
+        self.direction == Direction::Read
+    }
+
+    /// Lets the bytes of all gathered work requests be moved again. `false` if that is impossible, because
+    /// more than one call has moved them.
+    pub(crate) fn rewind(&mut self) -> bool {
+        let can_be = self.vectors.rewind();
+        if can_be {
+            (self.next, self.moved) = (0, 0);
+        }
+        can_be
+    }
+
     fn advance(&mut self, bytes: usize) {
         self.moved += bytes;
         while let Some(request) = self.requests.get(self.next)
@@ -131,6 +151,11 @@ impl Batch {
         self.requests(self.left()).next()
     }
 
+    /// The number of that work request.
+    pub(crate) fn first_number(&self) -> Option<u64> {
+        self.requests.get(self.next).map(|request| request.number)
+    }
+
     /// The work requests with these indices.
     pub(crate) fn requests(&self, range: Range<usize>) -> impl Iterator<Item = Request<'_>> {
         self.requests[range].iter().map(|request| Request {
@@ -150,7 +175,24 @@ impl Batch {
         })
     }
 
+    /// Ends a work request without any effect, if all earlier ones are done.
+    pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
+        if self.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
+    }
+
+    /// Begins the copy of a work request, unless the gathered ones have begun it.
+    #[inline(always)]
+    pub(super) fn begin<'a>(&self, copier: Option<&'a Arc<Copier>>) -> Option<Copying<'a>> {
+        copier.filter(|_| self.is_empty()).map(Copier::begin)
+    }
+
+    /// Takes over a copy that a gathered work request has begun. It ends when the batch is cleared.
+    pub(super) fn keep(&mut self, copying: Option<Copying<'_>>) {
+        self.copying.extend(copying.map(Copying::keep));
+    }
+
     pub(crate) fn clear(&mut self) {
+        self.copying.clear();
         self.vectors.clear();
         self.requests.clear();
         self.sges.clear();

@@ -1,6 +1,7 @@
 //! Receives messages of processes that cannot access this process's memory. They bring their messages to a
 //! thread of this process.
 
+use super::completing::NoCompletion;
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::responder::{Message, Responder, XrcSrq, receives};
@@ -77,8 +78,14 @@ fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) ->
         srqn: delivery.srqn.unwrap_or(0),
     };
     let pieces = [Piece { addr: payload.as_ptr() as u64, len: payload.len() }];
-    let message =
-        Message { from: delivery.from, qp_type, request: &request, pieces: &pieces, grh: grh.as_ref() };
+    let message = Message {
+        from: delivery.from,
+        qp_type,
+        request: &request,
+        pieces: &pieces,
+        grh: grh.as_ref(),
+        completing: &NoCompletion,
+    };
     match op {
         RequestOp::SendWithInvalidate(rkey) => {
             responder.receive_invalidating(&mut Default::default(), &message, rkey)

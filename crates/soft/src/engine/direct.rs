@@ -13,15 +13,18 @@
 //! ibv_post_send(3).
 
 use super::batch::Batch;
+use super::carried::CarriedPart;
 use super::far_memory::FarMemory;
 use super::request::Request;
 use super::responder::{Caches, Responder, solicited};
 use super::verified::{Bounds, MemoryUse, Verified, VerifiedRegion};
+use crate::fabric::copier::{Copier, Copying};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::index_of;
-use crate::memory::transfer::{self, Far, Piece};
-use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, Slots};
+use crate::memory::transfer::{Far, Piece};
+use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, Receipt, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
 use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
 use std::sync::Arc;
@@ -39,6 +42,9 @@ pub(crate) struct Direct {
 struct DirectTo {
     peer: Arc<Peer>,
     verified: Verified,
+    /// The QP as a requester that accesses memory of its own process, and of the peer.
+    own: Arc<Copier>,
+    far: Arc<Copier>,
 }
 
 /// The regions that the last messages used.
@@ -88,7 +94,17 @@ struct SourceRegion {
 struct WrittenRegion {
     region: VerifiedRegion,
     at: u64,
+    /// The first byte's address in the peer.
+    host: u64,
     /// Whether the region is private memory of the peer. Then `at` is an address in the peer.
+    is_foreign: bool,
+}
+
+/// The bytes that a WRITE goes to.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    at: u64,
+    host: u64,
     is_foreign: bool,
 }
 
@@ -97,6 +113,8 @@ struct WrittenRegion {
 struct ReceivedRegion {
     region: VerifiedRegion,
     pd: u32,
+    /// The first byte's address in the peer.
+    host: u64,
 }
 
 /// A WRITE of one SGE without immediate.
@@ -131,6 +149,12 @@ impl DirectTo {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
+    /// Begins a copy between the processes.
+    #[inline(always)]
+    fn begin(&self) -> (Copying<'_>, Copying<'_>) {
+        (self.own.begin(), self.far.begin())
+    }
+
     /// The responder, for checks of further facts.
     fn responder(&self, process: &'static Process) -> Option<Responder<'_>> {
         Responder::of(process, (Owner::Peer(&self.peer), &self.peer.segment), self.verified.qpn, false)
@@ -139,12 +163,16 @@ impl DirectTo {
 
 impl Direct {
     /// The direct path to a responder in another process, which has just taken a message from this QP.
-    pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
+    pub(super) fn new(
+        peer: Arc<Peer>,
+        (own, far): (Arc<Copier>, Arc<Copier>),
+        verified: Verified,
+    ) -> Option<Direct> {
         let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
         // The facts in `verified` were read in this order: generation, version. If the generation is still
         // unchanged, no new QP took the number in between, so the version belongs to the same QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
-        let to = DirectTo { peer, verified };
+        let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
@@ -153,44 +181,37 @@ impl Direct {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, or gathers it. `own` is the QP's process and protection domain.
+    /// Carries out a WRITE of one SGE, or gathers it. `own` is the QP's process and protection domain. `enter`
+    /// is called before the responder can see the WRITE.
     #[inline(always)]
     pub(super) fn write(
         &mut self,
         (caches, batch): (&mut Caches, &mut Batch),
         own: (&'static Process, u32),
         write: &PlainWrite<'_>,
+        enter: impl FnOnce(),
     ) -> Written {
-        let PlainWrite { remote, sge, flags, .. } = *write;
-        let (Direct { to, regions }, len) = (self, u64::from(sge.length));
-        if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
-            return Written::Not;
+        let Direct { to, regions } = self;
+        // Gathered WRITEs have begun the copy.
+        let copying = batch.is_empty().then(|| to.begin());
+        let written = regions.write(to, (caches, batch), own, write, enter);
+        if written == Written::Gathered
+            && let Some((own, far)) = copying
+        {
+            [own, far].into_iter().for_each(|copying| batch.keep(Some(copying)));
         }
-        let Some((at, is_foreign)) = regions.target((caches, own.0), to, &remote, len) else {
-            return Written::Not;
-        };
-        let inline = flags.contains(SendFlags::INLINE);
-        let Some(from) = regions.source(caches, own, sge, inline) else { return Written::Not };
-        if is_foreign {
-            return write.gather(batch, from, to.peer.member.pid, at);
-        }
-        if !batch.is_empty() {
-            return Written::Not;
-        }
-        // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
-        // unless it is inline data: then the program promises that it is readable.
-        unsafe { transfer::copy_ending_last(from as *const u8, at as *mut u8, len as usize) };
-        Written::Placed
+        written
     }
 
     /// Carries out a SEND of one SGE whose payload fits into its completion, if only this QP sends to the
-    /// receive queue.
+    /// receive queue. `enter` is called before the responder can see the SEND.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
         caches: &mut Caches,
         own: (&'static Process, u32),
         (sge, flags): (&Sge, SendFlags),
+        enter: impl FnOnce(Owner<'_>, Receipt),
     ) -> Sent {
         let Direct { to, regions } = self;
         let Verified { qpn, generation, .. } = to.verified;
@@ -209,12 +230,15 @@ impl Direct {
             return Sent::Not;
         };
         let buffer = (room.lkey, rq.pd.load(Relaxed));
-        if !regions.has_room((caches, own.0), to, buffer, (room.addr, len))
-            || front.is_beyond_lane(qp, segment)
-        {
+        let Some(host) = regions.room((caches, own.0), to, buffer, (room.addr, len)) else {
+            return Sent::Not;
+        };
+        if front.is_beyond_lane(qp, segment) {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
+        // The payload goes to the receive queue, and not to memory of the program.
+        let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
         carried.gather(&[], &[Piece { addr: from, len: len as usize }]);
@@ -223,11 +247,53 @@ impl Direct {
         let Some(claim) = front.claim(&completer) else { return Sent::Not };
         let done =
             RecvDone { byte_len: sge.length, flags: solicited(flags), ..RecvDone::of_send(qpn, generation) };
-        if completer.complete(&claim, done, &carried) { Sent::Received } else { Sent::CqFull }
+        let receipt = completer.receipt(&claim);
+        enter(owner, receipt);
+        let part = CarriedPart { host, len: sge.length, key: room.lkey, from: 0 };
+        let is_complete = completer.complete(&claim, done, &carried);
+        caches.carried.push((to.peer.views.number(), segment), receipt, part);
+        if is_complete { Sent::Received } else { Sent::CqFull }
     }
 }
 
 impl DirectRegions {
+    /// Like [`Direct::write`]. The copy has begun.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        to: &DirectTo,
+        (caches, batch): (&mut Caches, &mut Batch),
+        own: (&'static Process, u32),
+        write: &PlainWrite<'_>,
+        enter: impl FnOnce(),
+    ) -> Written {
+        let PlainWrite { remote, sge, flags, .. } = *write;
+        let len = u64::from(sge.length);
+        if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
+            return Written::Not;
+        }
+        let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
+            return Written::Not;
+        };
+        // The usual path places the payload of an earlier SEND that belongs there.
+        if caches.carried.touches(host, len) {
+            return Written::Not;
+        }
+        let inline = flags.contains(SendFlags::INLINE);
+        let Some(from) = self.source(caches, own, sge, inline) else { return Written::Not };
+        if is_foreign {
+            return write.gather(batch, from, to.peer.member.pid, at);
+        }
+        if !batch.is_empty() {
+            return Written::Not;
+        }
+        enter();
+        // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
+        // unless it is inline data: then the program promises that it is readable.
+        unsafe { copy_in_order(from as *const u8, at as *mut u8, len as usize) };
+        Written::Placed
+    }
+
     /// The address of the payload of a message with one SGE.
     #[inline(always)]
     fn source(&mut self, caches: &mut Caches, own: (&Process, u32), sge: &Sge, inline: bool) -> Option<u64> {
@@ -256,7 +322,7 @@ impl DirectRegions {
         Some(())
     }
 
-    /// The address for a WRITE of `len` bytes, and whether it is in private memory of the peer.
+    /// The bytes that a WRITE of `len` bytes goes to.
     #[inline(always)]
     fn target(
         &mut self,
@@ -264,13 +330,15 @@ impl DirectRegions {
         to: &DirectTo,
         remote: &RemoteAddr,
         len: u64,
-    ) -> Option<(u64, bool)> {
+    ) -> Option<Target> {
         let is_known = |written: &WrittenRegion| written.region.holds(&to.peer.segment, remote.rkey);
         if !self.written.as_ref().is_some_and(is_known) {
             self.find_written(through, to, remote.rkey)?;
         }
-        let WrittenRegion { region, at, is_foreign } = self.written.as_ref()?;
-        Some((at + region.offset_of(remote.addr, len)?, *is_foreign))
+        let WrittenRegion { region, at, host, is_foreign } = self.written.as_ref()?;
+        let offset = region.offset_of(remote.addr, len)?;
+        // The peer names its own addresses, so the sum may overflow.
+        Some(Target { at: at + offset, host: host.wrapping_add(offset), is_foreign: *is_foreign })
     }
 
     /// Looks up a region of the peer to which this QP may WRITE. It must be in the arena, or be private
@@ -285,35 +353,35 @@ impl DirectRegions {
         let (need, responder) = (AccessFlags::REMOTE_WRITE, to.responder(process)?);
         // The message that the responder took may have been a SEND, which needs no right to WRITE.
         to.verified.check_enabled(need, 0).ok()?;
-        let (region, memory, is_in_arena) = responder.region(caches, to.verified.remote(need), key).ok()?;
+        let (region, place, memory) = responder.region(caches, to.verified.remote(need), key).ok()?;
         let (at, is_foreign) = match memory {
             FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
-            FarMemory::Reached(Far::Mapped(address)) if is_in_arena => (address as u64, false),
+            FarMemory::Reached(Far::Mapped(address)) if place.shared.is_some() => (address as u64, false),
             // Other shared memory is mapped by a view, which may be dropped at any time.
             FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
         };
-        self.written = Some(WrittenRegion { region, at, is_foreign });
+        self.written = Some(WrittenRegion { region, at, host: place.host, is_foreign });
         Some(())
     }
 
-    /// Whether a RECV may write `len` bytes at `addr` to the region with this lkey. The region must contain
-    /// them, permit local writes, and have the protection domain of the RECV's queue.
+    /// The address in the peer of the `len` bytes from `addr` on, if a RECV may write them to the region with
+    /// this lkey. The region must contain them, permit local writes, and have the protection domain of the
+    /// RECV's queue.
     #[inline(always)]
-    fn has_room(
+    fn room(
         &mut self,
         through: (&mut Caches, &'static Process),
         to: &DirectTo,
         (key, pd): (u32, u32),
         (addr, len): (u64, u64),
-    ) -> bool {
+    ) -> Option<u64> {
         let is_known =
             |received: &ReceivedRegion| received.pd == pd && received.region.holds(&to.peer.segment, key);
-        if !self.received.as_ref().is_some_and(is_known)
-            && self.find_received(through, to, (key, pd)).is_none()
-        {
-            return false;
+        if !self.received.as_ref().is_some_and(is_known) {
+            self.find_received(through, to, (key, pd))?;
         }
-        self.received.as_ref().is_some_and(|received| received.region.offset_of(addr, len).is_some())
+        let ReceivedRegion { region, host, .. } = self.received.as_ref()?;
+        Some(host.wrapping_add(region.offset_of(addr, len)?))
     }
 
     /// Looks up a region that RECVs may fill if their queue has this protection domain.
@@ -324,8 +392,8 @@ impl DirectRegions {
         to: &DirectTo,
         (key, pd): (u32, u32),
     ) -> Option<()> {
-        let region = to.responder(process)?.buffer(caches, MemoryUse::Recv { pd }, key).ok()?;
-        self.received = Some(ReceivedRegion { region, pd });
+        let (region, host) = to.responder(process)?.buffer(caches, MemoryUse::Recv { pd }, key).ok()?;
+        self.received = Some(ReceivedRegion { region, pd, host });
         Some(())
     }
 }

@@ -30,7 +30,8 @@ impl Responder<'_> {
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                // An error means that the owner has invalidated it meanwhile.
+                // An error means that the owner has invalidated it meanwhile. No copy uses the window now:
+                // only the peer that sends this message may use it, and has ended its earlier copies.
                 let _ = self.process.regions.invalidate(self.segment, self.qpn, rkey);
             }
             Owner::Peer(_) => {

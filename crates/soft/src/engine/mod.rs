@@ -2,6 +2,8 @@
 
 pub(crate) mod attempt;
 pub(crate) mod batch;
+mod carried;
+pub(crate) mod completing;
 pub(crate) mod delivery;
 pub(crate) mod diagnosis;
 pub(crate) mod direct;

@@ -2,14 +2,17 @@
 
 use super::attempt::Outcome;
 use super::batch::Batch;
+use super::completing::{Completing, OfMany};
 use super::request::Request;
 use super::requester::{Requester, Route};
 use super::responder::{Caches, Message};
+use crate::fabric::copier::Copier;
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
 use crate::memory::transfer::Piece;
 use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::WcStatus;
+use std::sync::Arc;
 
 impl Requester {
     /// Sends a datagram to all members of the groups but the sending QP (IB specification vol. 1, 10.5.2.1).
@@ -18,11 +21,12 @@ impl Requester {
         &self,
         caches: &mut Caches,
         (route, address): (&Route, &GroupAddress),
-        request: &Request<'_>,
+        (request, completing): (&Request<'_>, &dyn Completing),
         pieces: &[Piece],
     ) -> Outcome {
-        let message =
-            Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
+        let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
+        let completing = &OfMany(completing);
+        let message = Message { from, qp_type, request, pieces, grh, completing };
         let mut received = 0;
         for slot in self.process.slots_with_groups() {
             let peer = match slot == self.process.slot {
@@ -32,7 +36,7 @@ impl Requester {
                     None => continue,
                 },
             };
-            let peer = peer.as_deref();
+            let peer = peer.as_ref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
             for index in members(segment, address) {
                 let qpn = qp_num(slot, index);
@@ -57,10 +61,13 @@ impl Requester {
     fn send_to_member(
         &self,
         caches: &mut Caches,
-        peer: Option<&Peer>,
+        peer: Option<&Arc<Peer>>,
         (qpn, route): (u32, &Route),
         message: &Message<'_>,
     ) -> Outcome {
+        let mut far = None;
+        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return Outcome::Undelivered };
+        let _copying = copier.map(Copier::begin);
         let found = self.responder(peer, qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
         let Some((responder, verified)) = verified else { return Outcome::Undelivered };

@@ -2,21 +2,24 @@
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;
+use super::completing::Completing;
 use super::direct::{Direct, PlainWrite, Sent, Written};
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::responder::{Caches, Message, Responder, receives};
 use super::verified::Verified;
+use crate::fabric::copier::Copier;
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::groups::GroupAddress;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::path::Header;
+use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
-use doorbell_verbs::{QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
+use doorbell_verbs::{GRH_BYTES, Opcode, QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -29,6 +32,8 @@ pub(crate) struct Requester {
     pub(crate) pd: u32,
     /// Type of the QPs that it sends to, as in their records.
     pub(crate) responder_type: u32,
+    /// The QP as a requester that accesses memory of its own process.
+    pub(crate) own: Arc<Copier>,
 }
 
 /// The state that a requester keeps between work requests.
@@ -40,40 +45,60 @@ pub(crate) struct Scratch {
     pub(crate) batch: Batch,
     /// The process of the connected peer, or of the last datagram's destination.
     pub(crate) peer: Option<Arc<Peer>>,
+    /// The QP as a requester that accesses memory of the peer that it accessed last.
+    pub(super) far: Option<Arc<Copier>>,
     /// The process of the SRQ that the last request was for, if it is another process (XRC).
     pub(super) srq_peer: Option<Arc<Peer>>,
+    /// The QP as a requester that accesses memory of that process.
+    pub(super) srq_far: Option<Arc<Copier>>,
     /// The connected responder, if it took the last WRITE or SEND.
     direct: Option<Direct>,
 }
 
 impl Scratch {
-    /// Carries out a WRITE on the direct path, or gathers it.
+    /// Carries out a WRITE on the direct path, or gathers it. `enter` is called before the responder can see
+    /// the WRITE.
     #[inline(always)]
-    pub(crate) fn write_directly(&mut self, requester: &Requester, write: &PlainWrite<'_>) -> Written {
+    pub(crate) fn write_directly(
+        &mut self,
+        requester: &Requester,
+        write: &PlainWrite<'_>,
+        enter: impl FnOnce(),
+    ) -> Written {
         let Some(direct) = &mut self.direct else { return Written::Not };
-        direct.write((&mut self.caches, &mut self.batch), (requester.process, requester.pd), write)
+        let own = (requester.process, requester.pd);
+        direct.write((&mut self.caches, &mut self.batch), own, write, enter)
     }
 
-    /// Carries out a SEND on the direct path.
+    /// Carries out a SEND on the direct path. `enter` is called before the responder can see the SEND.
     #[inline(always)]
-    pub(crate) fn send_directly(&mut self, requester: &Requester, sge: &Sge, flags: SendFlags) -> Sent {
+    pub(crate) fn send_directly(
+        &mut self,
+        requester: &Requester,
+        (sge, flags): (&Sge, SendFlags),
+        enter: impl FnOnce(Owner<'_>, Receipt),
+    ) -> Sent {
         let Some(direct) = &mut self.direct else { return Sent::Not };
         if !self.batch.is_empty() {
             return Sent::Not;
         }
-        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags))
+        direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags), enter)
     }
 
     /// Forgets the peer. The connected QP or its process may be another one from here on.
     pub(crate) fn forget_peer(&mut self) {
-        (self.peer, self.srq_peer, self.direct) = (None, None, None);
+        (self.peer, self.far, self.direct) = (None, None, None);
+        (self.srq_peer, self.srq_far) = (None, None);
     }
 
     /// Ends a work request without any effect, if all earlier ones are done.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
-        if self.batch.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
+        self.batch.in_turn(outcome)
     }
 }
+
+/// A process has no copy record left for another requester.
+pub(super) struct TooManyCopiers;
 
 /// The destination of a work request, and the rights for it.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +118,15 @@ pub(crate) struct Route {
 }
 
 impl Requester {
-    /// Tries to carry out a work request, or gathers it. The queues call this.
-    pub(crate) fn attempt(&self, scratch: &mut Scratch, route: &Route, request: &Request<'_>) -> Attempt {
+    /// Tries to carry out a work request, or gathers it. The queues call this. `completing` is the request's
+    /// completion.
+    pub(crate) fn attempt(
+        &self,
+        scratch: &mut Scratch,
+        route: &Route,
+        request: &Request<'_>,
+        completing: &dyn Completing,
+    ) -> Attempt {
         let op = &request.op;
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
@@ -102,14 +134,19 @@ impl Requester {
         if let Err(status) = check_initiator(op.opcode(), route.max_rd_atomic) {
             return scratch.in_turn(Outcome::Done(status));
         }
+        // Gathered requests have begun the copy.
+        let copying = scratch.batch.is_empty().then(|| self.own.begin());
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
         let attempt = if self.find_pieces(&mut scratch.caches.regions, &mut pieces, request) {
-            self.attempt_at_qp(scratch, route, request, &pieces)
+            self.attempt_at_qp(scratch, route, (request, completing), &pieces)
         } else {
             scratch.in_turn(Outcome::Done(WcStatus::LocProtErr))
         };
         scratch.pieces = pieces;
+        if attempt == Attempt::Gathered {
+            scratch.batch.keep(copying);
+        }
         attempt
     }
 
@@ -126,7 +163,7 @@ impl Requester {
             };
         }
         // The process may have exited meanwhile, and another may have taken its slot.
-        let peer = scratch.peer.as_deref().filter(|peer| peer.slot == slot_of(dest_qpn));
+        let peer = scratch.peer.as_ref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => match scratch.batch.first_left() {
                 Some(request) => self.conclude(&responder, cause.into(), &request),
@@ -139,7 +176,7 @@ impl Requester {
     /// The result of a SEND that took a RECV whose CQ had no room for the completion.
     #[cold]
     pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
-        match self.responder(scratch.peer.as_deref(), dest_qpn, false) {
+        match self.responder(scratch.peer.as_ref(), dest_qpn, false) {
             Some(responder) => self.conclude(&responder, Refusal::CqFull, request),
             None => self.silence(),
         }
@@ -174,42 +211,53 @@ impl Requester {
         &self,
         scratch: &mut Scratch,
         route: &Route,
-        request: &Request<'_>,
+        (request, completing): (&Request<'_>, &dyn Completing),
         pieces: &[Piece],
     ) -> Attempt {
         if self.responder_type == IBV_QPT_XRC_RECV {
-            return self.attempt_at_srq(scratch, route, request, pieces);
+            return self.attempt_at_srq(scratch, route, (request, completing), pieces);
         }
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
             return match &route.groups {
                 Some(groups) => {
                     let (caches, to) = (&mut scratch.caches, (route, groups));
-                    Attempt::Over(self.multicast(caches, to, request, pieces))
+                    Attempt::Over(self.multicast(caches, to, (request, completing), pieces))
                 }
                 None => scratch.in_turn(self.unreached(route.dest_qpn)),
             };
         };
-        let Scratch { caches, batch, peer, direct, .. } = scratch;
+        let Scratch { caches, batch, peer, far, direct, .. } = scratch;
+        let Ok(copier) = self.copier_for(request, far, peer.as_ref()) else {
+            return batch.in_turn(self.silence());
+        };
+        let copying = batch.begin(copier);
         let takes_recv = request.op.opcode().consumes_recv();
-        let reached = self.responder(peer.as_deref(), dest_qpn, takes_recv);
+        let reached = self.responder(peer.as_ref(), dest_qpn, takes_recv);
         let Some((responder, verified)) =
             reached.and_then(|found| Some((found, self.verify(&found, route)?)))
         else {
-            return scratch.in_turn(self.silence());
+            return batch.in_turn(self.silence());
         };
         if verified.shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
             responder.establish();
         }
-        let message =
-            Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
+        let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
+        let message = Message { from, qp_type, request, pieces, grh, completing };
         match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
+                match attempt {
+                    Attempt::Gathered => batch.keep(copying),
+                    Attempt::Over(_) | Attempt::AfterGathered => drop(copying),
+                }
                 let is_like_direct = matches!(request.op, RequestOp::Verb(SendOp::Write(_) | SendOp::Send))
                     && matches!(attempt, Attempt::Over(_) | Attempt::Gathered)
                     && self.qp_type != QpType::Ud;
                 if is_like_direct && direct.as_ref().is_none_or(|direct| !direct.holds()) {
                     let peer = peer.clone().filter(|peer| self.qp_type == QpType::Rc || peer.link.is_none());
-                    *direct = peer.and_then(|peer| Direct::new(peer, verified));
+                    *direct = peer.and_then(|peer| {
+                        let far = self.find_copier(far, &peer)?.clone();
+                        Direct::new(peer, (self.own.clone(), far), verified)
+                    });
                 }
                 attempt
             }
@@ -269,7 +317,7 @@ impl Requester {
     #[inline(always)]
     pub(super) fn responder<'a>(
         &self,
-        peer: Option<&'a Peer>,
+        peer: Option<&'a Arc<Peer>>,
         qpn: u32,
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
@@ -296,6 +344,40 @@ impl Requester {
             scratch.peer = self.process.peer(qpn);
         }
         scratch.peer.is_some()
+    }
+
+    /// The requester that a message to this peer needs, if it needs one; see [`Requester::find_copier`].
+    #[inline(always)]
+    pub(super) fn copier_for<'a>(
+        &self,
+        request: &Request<'_>,
+        far: &'a mut Option<Arc<Copier>>,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<Option<&'a Arc<Copier>>, TooManyCopiers> {
+        match peer {
+            Some(peer) if self.touches_memory(request) => {
+                self.find_copier(far, peer).map(Some).ok_or(TooManyCopiers)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// This QP as a requester at a peer; `None` if the peer has too many. `far` is kept for the next message.
+    #[inline(always)]
+    fn find_copier<'a>(&self, far: &'a mut Option<Arc<Copier>>, peer: &Arc<Peer>) -> Option<&'a Arc<Copier>> {
+        if !far.as_ref().is_some_and(|far| far.is_at(peer)) {
+            *far = None;
+            *far = self.process.copier_at(peer);
+        }
+        far.as_ref()
+    }
+
+    /// Whether a message accesses memory of the responder's program. A small payload goes to the receive queue.
+    #[inline(always)]
+    fn touches_memory(&self, request: &Request<'_>) -> bool {
+        let header = if self.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
+        let is_send = matches!(request.op.opcode(), Opcode::Send | Opcode::SendWithImm);
+        !is_send || header as usize + request.len as usize > CARRIED_BYTES
     }
 
     /// Verifies that the responder takes messages of this requester at all.

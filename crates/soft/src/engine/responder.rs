@@ -6,16 +6,19 @@
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
+use super::carried::{CarriedPart, CarriedSends};
+use super::completing::Completing;
 use super::diagnosis::ResponderMemory;
-use super::far_memory::{FarMemory, ServedBytes};
+use super::far_memory::FarMemory;
 use super::refusal::Refusal;
 use super::request::{Request, RequestOp};
 use super::verified::{MemoryUse, Verified, VerifiedRegion};
-use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
+use crate::fabric::link::{Delivery, Link, SendOperand, ServedBytes, Ticket};
 use crate::fabric::mapping::ViewCache;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
+use crate::fabric::words::Word;
 use crate::memory::cause::{Blame, Cause, Check, Memory};
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
@@ -32,6 +35,7 @@ use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
+use std::fmt::Display;
 use std::sync::atomic::Ordering::*;
 
 /// `IBV_EVENT_QP_REQ_ERR`, `_QP_ACCESS_ERR`, `_COMM_EST`.
@@ -39,12 +43,17 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_COMM_EST: u32 = 4;
 
-/// The regions found last: those of this process, and those of peers that are mapped here.
+/// How often a READ is repeated because RECVs have arrived meanwhile.
+const READS: u32 = 8;
+
+/// The regions found last: those of this process, and those of peers that are mapped here. Also the messages
+/// whose payload may not be in place.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     pub(super) regions: RegionCache,
     pub(super) remote: RemoteCache,
     pub(super) views: ViewCache,
+    pub(super) carried: CarriedSends,
 }
 
 /// A message from requester to responder.
@@ -58,6 +67,7 @@ pub(super) struct Message<'a> {
     pub(super) pieces: &'a [Piece],
     /// Global route header (UD).
     pub(super) grh: Option<&'a Header>,
+    pub(super) completing: &'a dyn Completing,
 }
 
 /// The responder of a message.
@@ -205,10 +215,27 @@ impl<'a> Responder<'a> {
                 });
             }
             _ if !batch.is_empty() => return Ok(Attempt::AfterGathered),
-            (memory, Direction::Write) => memory.write(pieces, || self.ticket(message))?,
-            (memory, Direction::Read) => memory.read(pieces, || self.ticket(message))?,
+            (memory, Direction::Write) => {
+                message.completing.enter(None);
+                memory.write(pieces, || self.ticket(message))?;
+            }
+            (memory, Direction::Read) => self.read(memory, message)?,
         }
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
+    }
+
+    /// Carries out a READ. Its completion comes behind the RECVs that the peer sent before the READ took
+    /// effect, and before those that the peer sent afterwards. A RECV that arrives during the READ may be of
+    /// either kind, so the READ is repeated.
+    fn read(&self, memory: FarMemory<'_>, message: &Message<'_>) -> Result<(), Refusal> {
+        message.completing.enter(None);
+        for _ in 0..READS {
+            memory.read(message.pieces, || self.ticket(message))?;
+            if !message.completing.move_back() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The link to the thread of the responder's process, if this process cannot access all of its memory.
@@ -243,33 +270,42 @@ impl<'a> Responder<'a> {
             return Ok(FarMemory::Reached(Far::Mapped(std::ptr::NonNull::dangling().as_ptr())));
         }
         let (used, len) = (verified.remote(need), u64::from(len));
-        let (place, views) = self.find(caches, used, remote.rkey)?;
-        let offset = used.check(place, remote.addr, len)?;
-        self.far(views, place, used, (offset, len))
+        let place = *self.find(caches, used, remote.rkey)?.0;
+        let offset = used.check(&place, remote.addr, len)?;
+        self.place_carried(caches, (place.host.wrapping_add(offset), len))?;
+        self.far(&mut caches.views, &place, used, (offset, len))
     }
 
-    /// For the direct path: a whole region that this use allows, its location, and whether it lies in its
-    /// process's arena.
+    /// For the direct path: a whole region that this use allows, and its location.
     pub(super) fn region(
         &self,
         caches: &mut Caches,
         used: MemoryUse,
         key: u32,
-    ) -> Result<(VerifiedRegion, FarMemory<'a>, bool), Refusal> {
+    ) -> Result<(VerifiedRegion, Place, FarMemory<'a>), Refusal> {
         let (place, views) = self.find(caches, used, key)?;
         let region = VerifiedRegion::of(place, used)?;
-        Ok((region, self.far(views, place, used, (0, place.region.len))?, place.shared.is_some()))
+        Ok((region, *place, self.far(views, place, used, (0, place.region.len))?))
     }
 
-    /// For the direct path: a whole region that RECVs may fill.
+    /// For the direct path: a whole region that RECVs may fill, and its address in its process.
     pub(super) fn buffer(
         &self,
         caches: &mut Caches,
         used: MemoryUse,
         key: u32,
-    ) -> Result<VerifiedRegion, Refusal> {
+    ) -> Result<(VerifiedRegion, u64), Refusal> {
         let (place, _) = self.find(caches, used, key)?;
-        Ok(VerifiedRegion::of(place, used)?)
+        Ok((VerifiedRegion::of(place, used)?, place.host))
+    }
+
+    /// The number of the process with the memory, among those that this process has met.
+    #[inline(always)]
+    pub(super) fn process_number(&self) -> u64 {
+        match self.owner {
+            Owner::This => u64::MAX,
+            Owner::Peer(peer) => peer.views.number(),
+        }
     }
 
     /// The protection domain of the memory that messages access.
@@ -308,13 +344,13 @@ impl<'a> Responder<'a> {
 
     /// The region with this key, and the cache that [`Self::far`] needs to locate it.
     #[inline(always)]
-    fn find<'c>(
+    pub(super) fn find<'c>(
         &self,
         caches: &'c mut Caches,
         used: MemoryUse,
         key: u32,
     ) -> Result<(&'c Place, &'c mut ViewCache), Refusal> {
-        let Caches { regions, remote, views } = caches;
+        let Caches { regions, remote, views, .. } = caches;
         let found = match self.owner {
             Owner::This => regions.find(&self.process.regions, key),
             // While a region is being changed, its existence is unknown. The request is then retried.
@@ -328,7 +364,7 @@ impl<'a> Responder<'a> {
 
     /// The location of `len` bytes of a region from `offset` on, as this process reaches them.
     #[inline(always)]
-    fn far(
+    pub(super) fn far(
         &self,
         views: &mut ViewCache,
         place: &Place,
@@ -347,7 +383,8 @@ impl<'a> Responder<'a> {
             },
             (Owner::Peer(peer), None) => {
                 if let Some(link) = &peer.link {
-                    return Ok(FarMemory::Served(link, ServedBytes { key: place.key, offset }));
+                    let to = (self.qpn, self.generation);
+                    return Ok(FarMemory::Served(link, ServedBytes { key: place.key, offset, to }));
                 }
                 Ok(FarMemory::Reached(match views.address(&peer.views, &peer.segment, place, offset) {
                     Some(address) => Far::Mapped(address),
@@ -367,36 +404,43 @@ impl<'a> Responder<'a> {
     ) -> Result<(), Refusal> {
         let (need, used) = (AccessFlags::REMOTE_ATOMIC, verified.remote(AccessFlags::REMOTE_ATOMIC));
         verified.check_enabled(need, remote.addr)?;
-        let (place, views) = self.find(caches, used, remote.rkey)?;
-        let offset = used.check(place, remote.addr, 8)?;
+        let place = *self.find(caches, used, remote.rkey)?.0;
+        let offset = used.check(&place, remote.addr, 8)?;
         let host = place.host.wrapping_add(offset);
         if !host.is_multiple_of(8) {
             return Err(Fault::Invalid.into());
         }
-        let target = self.far(views, place, used, (offset, 8))?;
+        self.place_carried(caches, (host, 8))?;
+        let target = self.far(&mut caches.views, &place, used, (offset, 8))?;
         // The owner claims the region's offset in the segment, and the claim may be false.
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
-        let original = match (target, place.shared) {
-            // If all peers can use the processor's own atomics, these are enough.
-            (FarMemory::Reached(Far::Mapped(word)), Some(_)) => {
+        let (is_in_arena, object) = (place.shared.is_some(), place.object);
+        let lock = |pid: &dyn Display, is_mapped: bool| {
+            let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
+            self.process.lock_word(word, pid).ok_or(Refusal::Silence)
+        };
+        // As for a READ, the completion is behind the RECVs that the peer sent before. The peer may see that
+        // the word changes, so the completion is in its place before the change.
+        message.completing.enter(None);
+        let has_late = || message.completing.move_back();
+        let original = match target {
+            FarMemory::Reached(Far::Mapped(word)) => {
+                // All peers can use the processor's own atomics in the arena, so these are enough there.
+                let _others = match self.owner {
+                    _ if is_in_arena => None,
+                    Owner::This => Some(lock(&"self", true)?),
+                    Owner::Peer(peer) => Some(lock(&peer.member.pid, true)?),
+                };
                 // SAFETY: within a region or segment that is mapped, and aligned.
-                unsafe { transfer::atomic_mapped(word, op) }
+                unsafe { transfer::atomic_mapped(word, op, has_late) }
             }
-            (FarMemory::Reached(Far::Mapped(word)), None) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
-                // SAFETY: as above.
-                unsafe { transfer::atomic_mapped(word, op) }
+            FarMemory::Reached(Far::Foreign { pid, addr }) => {
+                let _others = lock(&pid, false)?;
+                transfer::atomic_foreign(pid, addr, op, has_late)?
             }
-            (FarMemory::Reached(Far::Foreign { pid, addr }), _) => {
-                let _others = self.segment.atomic_lock(host).lock().ok_or(Refusal::Silence)?;
-                reach(Point::LockHeld);
-                transfer::atomic_foreign(pid, addr, op)?
-            }
-            (FarMemory::Served(link, ServedBytes { key, offset }), _) => {
-                link.atomic(self.ticket(message), op, key, offset)?
-            }
+            FarMemory::Served(link, bytes) => link.atomic(self.ticket(message), op, bytes)?,
         };
         transfer::read(message.pieces, Far::Mapped((&raw const original).cast_mut().cast()))?;
         Ok(())
@@ -410,12 +454,13 @@ impl<'a> Responder<'a> {
         // calls. For an SRQ, another sender may take the last RECV. The WRITE is then repeated.
         self.front(&slots)?;
         if len > 0 {
+            message.completing.enter(None);
             target.write(message.pieces, || self.ticket(message))?;
         }
         let opcode = WcOpcode::RecvWriteWithImm.to_c() as u8;
         let done = RecvDone { opcode, byte_len: len, ..self.completion(message) };
         loop {
-            match self.take(self.front(&slots)?, done, &Carried::none(), None) {
+            match self.take(self.front(&slots)?, (done, &Carried::none()), Some(message)) {
                 RecvTaken::Completed => return Ok(()),
                 RecvTaken::Refused(refusal) => return Err(refusal),
                 RecvTaken::Missed => {}
@@ -433,12 +478,17 @@ impl<'a> Responder<'a> {
         loop {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
-                Ok(RecvBuffers::Served(link)) => return self.have_delivered(link, message),
-                Ok(RecvBuffers::Carried(total)) => self.take_and_carry(front, message, total),
+                Ok(RecvBuffers::Served(link)) => {
+                    // Only the thread knows which RECV of an SRQ it takes.
+                    let receipt = front.receipt(self.completer().rq());
+                    message.completing.enter(receipt.is_in_turn().then_some((self.owner, receipt)));
+                    return self.have_delivered(link, message);
+                }
+                Ok(RecvBuffers::Carried(total)) => self.take_and_carry(caches, front, message, total),
                 Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
                     // The fault is this RECV's, unless another sender has taken it meanwhile.
-                    Some(status) => match self.take(front, self.failed(status), &Carried::none(), None) {
+                    Some(status) => match self.take(front, (self.failed(status), &Carried::none()), None) {
                         RecvTaken::Completed => RecvTaken::Refused(refusal),
                         taken => taken,
                     },
@@ -518,7 +568,7 @@ impl<'a> Responder<'a> {
         Ok(front)
     }
 
-    /// Finds the buffers of a RECV and checks them for a SEND. Changes nothing.
+    /// Finds the buffers of a RECV and checks them for a SEND. Changes nothing of the RECV.
     #[inline(always)]
     fn find_buffers(
         &self,
@@ -536,6 +586,7 @@ impl<'a> Responder<'a> {
         let used = MemoryUse::Recv { pd: slots.record.pd.load(Relaxed) };
         let (mut at, mut places) = (0, Vec::new());
         let mut served = None;
+        caches.carried.begin();
         for n in 0..sges {
             if at == total {
                 break;
@@ -545,10 +596,15 @@ impl<'a> Responder<'a> {
             if len == 0 {
                 continue;
             }
-            let (place, views) = self.find(caches, used, sge.lkey)?;
-            let offset = used.check(place, sge.addr, len)?;
-            if !carried {
-                match self.far(views, place, used, (offset, len))? {
+            let place = *self.find(caches, used, sge.lkey)?.0;
+            let offset = used.check(&place, sge.addr, len)?;
+            let host = place.host.wrapping_add(offset);
+            if carried {
+                let (len, key) = (len as u32, sge.lkey);
+                caches.carried.add(CarriedPart { host, len, key, from: at as u32 });
+            } else {
+                self.place_carried(caches, (host, len))?;
+                match self.far(&mut caches.views, &place, used, (offset, len))? {
                     FarMemory::Reached(far) => places.push((far, len as usize)),
                     FarMemory::Served(link, _) => served = Some(link),
                 }
@@ -567,10 +623,21 @@ impl<'a> Responder<'a> {
 
     /// Takes a RECV and completes it. The payload goes with the completion.
     #[inline(always)]
-    fn take_and_carry(&self, front: Front<'_>, message: &Message<'_>, total: u32) -> RecvTaken {
+    fn take_and_carry(
+        &self,
+        caches: &mut Caches,
+        front: Front<'_>,
+        message: &Message<'_>,
+        total: u32,
+    ) -> RecvTaken {
         let mut carried = Carried::none();
         carried.gather(message.header().0, message.pieces);
-        self.take(front, self.received(message, total), &carried, message.request.op.invalidated_key())
+        let receipt = front.receipt(self.completer().rq());
+        let taken = self.take(front, (self.received(message, total), &carried), Some(message));
+        if matches!(taken, RecvTaken::Completed) && message.qp_type != QpType::Ud {
+            caches.carried.commit((self.process_number(), self.segment), receipt);
+        }
+        taken
     }
 
     /// Takes a RECV, fills its buffers and completes it.
@@ -600,6 +667,7 @@ impl<'a> Responder<'a> {
                 if let Some(rkey) = message.request.op.invalidated_key() {
                     self.invalidate(rkey);
                 }
+                message.completing.enter(Some((self.owner, completer.receipt(&claim))));
                 self.received(message, total)
             }
             Err(refusal) => {
@@ -645,26 +713,28 @@ impl<'a> Responder<'a> {
     }
 
     #[inline]
-    fn completer(&self) -> Completer<'_> {
+    pub(super) fn completer(&self) -> Completer<'_> {
         let Responder { owner, segment, qp, qpn, .. } = *self;
         let srq = self.srq.map(|srq| srq.index);
         Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
-    /// Takes a RECV and completes it. The window with the rkey `invalidated` is invalidated before the
-    /// completion.
+    /// Takes a RECV and completes it. `message` is the message that it receives, unless the RECV fails. A
+    /// window that the message invalidates is invalidated before the completion.
     #[inline(always)]
     fn take(
         &self,
         front: Front<'_>,
-        done: RecvDone,
-        carried: &Carried,
-        invalidated: Option<u32>,
+        (done, carried): (RecvDone, &Carried),
+        message: Option<&Message<'_>>,
     ) -> RecvTaken {
         let completer = self.completer();
         let Some(claim) = front.claim(&completer) else { return RecvTaken::Missed };
-        if let Some(rkey) = invalidated {
-            self.invalidate(rkey);
+        if let Some(message) = message {
+            if let Some(rkey) = message.request.op.invalidated_key() {
+                self.invalidate(rkey);
+            }
+            message.completing.enter(Some((self.owner, completer.receipt(&claim))));
         }
         let complete = completer.complete(&claim, done, carried);
         self.after_take(claim.record);
@@ -765,7 +835,7 @@ impl<'a> Responder<'a> {
     fn fail_recv(&self, status: WcStatus) {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
-            match self.take(front, self.failed(status), &Carried::none(), None) {
+            match self.take(front, (self.failed(status), &Carried::none()), None) {
                 // If this fails, nothing is left to notify.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}

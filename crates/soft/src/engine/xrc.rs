@@ -2,6 +2,7 @@
 //! memory, and may be in another process than the QP (IB specification vol. 1, annex A14).
 
 use super::attempt::{Attempt, Outcome};
+use super::completing::Completing;
 use super::refusal::Refusal;
 use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
@@ -63,7 +64,7 @@ impl Requester {
         &self,
         scratch: &mut Scratch,
         route: &Route,
-        request: &Request<'_>,
+        (request, completing): (&Request<'_>, &dyn Completing),
         pieces: &[Piece],
     ) -> Attempt {
         let Some(dest_qpn) = route.dest_qpn.filter(|qpn| self.find_peer(scratch, *qpn)) else {
@@ -77,11 +78,18 @@ impl Requester {
             SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             SrqPlace::Nowhere => None,
         };
-        let Scratch { caches, batch, peer, .. } = scratch;
-        let found = self.responder(peer.as_deref(), dest_qpn, false);
+        let Scratch { caches, batch, peer, far, srq_far, .. } = scratch;
+        let srq_process = srq_peer.as_ref().and_then(Option::as_ref);
+        let (Ok(copier), Ok(srq_copier)) =
+            (self.copier_for(request, far, peer.as_ref()), self.copier_for(request, srq_far, srq_process))
+        else {
+            return batch.in_turn(self.silence());
+        };
+        let copying = [batch.begin(copier), batch.begin(srq_copier)];
+        let found = self.responder(peer.as_ref(), dest_qpn, false);
         let Some((target, verified)) = found.and_then(|target| Some((target, self.verify(&target, route)?)))
         else {
-            return scratch.in_turn(self.silence());
+            return batch.in_turn(self.silence());
         };
         if verified.shown.state() == QpState::Rtr.to_c() {
             target.establish();
@@ -94,7 +102,8 @@ impl Requester {
         let done = match &found {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
-                let message = Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: None };
+                let (from, qp_type) = (self.num, self.qp_type);
+                let message = Message { from, qp_type, request, pieces, grh: None, completing };
                 // Messages access the memory of the SRQ.
                 let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
                 let done = responder.respond((caches, batch), &verified, &message);
@@ -103,7 +112,12 @@ impl Requester {
             None => Err((target, Refusal::from(Fault::Invalid))),
         };
         match done {
-            Ok(attempt) => attempt,
+            Ok(attempt) => {
+                if attempt == Attempt::Gathered {
+                    copying.into_iter().for_each(|copying| batch.keep(copying));
+                }
+                attempt
+            }
             Err(_) if !batch.is_empty() => Attempt::AfterGathered,
             Err((responder, refusal)) => Attempt::Over(self.conclude(&responder, refusal, request)),
         }

@@ -8,6 +8,7 @@
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use crate::memory::copy::split;
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::{Piece, Unreachable};
 use crate::point::{Point, reach};
@@ -34,6 +35,29 @@ pub(crate) struct Ticket {
     pub(crate) generation: u32,
     /// Number of the work request in its QP.
     pub(crate) number: u64,
+}
+
+/// The bytes of a region from `offset` on, for the request of a QP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServedBytes {
+    pub(crate) key: u32,
+    pub(crate) offset: u64,
+    /// The QP that receives the request, and the generation of its number.
+    pub(crate) to: (u32, u32),
+}
+
+impl ServedBytes {
+    /// The words of a request for the bytes from the `at`-th one on.
+    fn words(self, at: usize, [first, second]: [u64; 2]) -> [u64; 6] {
+        let (qpn, generation) = self.to;
+        let to = u64::from(qpn) | u64::from(generation) << 32;
+        [self.key.into(), self.offset + at as u64, first, second, to, 0]
+    }
+
+    /// The QP and its generation in the words of a request.
+    pub(super) fn to(words: &[u64; 6]) -> (u32, u32) {
+        (words[4] as u32, (words[4] >> 32) as u32)
+    }
 }
 
 /// A request: its work request, and the offset of the request's first byte in it.
@@ -213,43 +237,35 @@ impl Link {
         lock(&self.socket).clone()
     }
 
-    /// Writes the pieces to a region of the process, from byte `offset` of the region on. The last piece is
-    /// written last.
+    /// Writes the pieces to a region of the process. The last piece is written last.
     pub(crate) fn write(
         &self,
         ticket: Ticket,
         pieces: &[Piece],
-        key: u32,
-        offset: u64,
+        bytes: ServedBytes,
     ) -> Result<(), Unreachable> {
-        self.bring(ticket, pieces, |at| (kind::WRITE, [key.into(), offset + at as u64, 0, 0, 0, 0]))
+        self.bring(ticket, pieces, |at| (kind::WRITE, bytes.words(at, [0, 0])))
     }
 
-    /// Reads from byte `offset` of a region of the process into the pieces.
+    /// Reads from a region of the process into the pieces.
     pub(crate) fn read(
         &self,
         ticket: Ticket,
         pieces: &[Piece],
-        key: u32,
-        offset: u64,
+        bytes: ServedBytes,
     ) -> Result<(), Unreachable> {
         let len = length(pieces);
         let mut at = 0;
         while at < len {
             let part = wire::part(pieces, at, PIECE);
             let part_len = length(&part);
-            let words = [key.into(), offset + at as u64, part_len as u64, 0, 0, 0];
+            let words = bytes.words(at, [part_len as u64, 0]);
             let received = self.ask((ticket, at), kind::READ, words, &[])?;
             if received.bytes.len() != part_len {
                 return Err(Unreachable::Memory);
             }
-            let mut from = received.bytes.as_slice();
-            for piece in part {
-                // SAFETY: as in `transfer::read`: within a region of this process, which the program keeps
-                // mapped.
-                unsafe { std::ptr::copy(from.as_ptr(), piece.addr as *mut u8, piece.len) };
-                from = &from[piece.len..];
-            }
+            // SAFETY: as in `transfer::read`: within regions of this process, which the program keeps mapped.
+            unsafe { split(received.bytes.as_ptr(), &part) };
             at += part_len;
         }
         Ok(())
@@ -260,15 +276,13 @@ impl Link {
         &self,
         ticket: Ticket,
         op: AtomicOp,
-        key: u32,
-        offset: u64,
+        bytes: ServedBytes,
     ) -> Result<u64, Unreachable> {
         let (kind, first, second) = match op {
             AtomicOp::CompareSwap { compare, swap } => (kind::COMPARE_SWAP, compare, swap),
             AtomicOp::FetchAdd { add } => (kind::FETCH_ADD, add, 0),
         };
-        let words = [key.into(), offset, first, second, 0, 0];
-        Ok(self.ask((ticket, 0), kind, words, &[])?.head.words[0])
+        Ok(self.ask((ticket, 0), kind, bytes.words(0, [first, second]), &[])?.head.words[0])
     }
 
     /// Delivers the message of a work request; returns the reason if the message is refused.

@@ -67,7 +67,7 @@ pub(crate) struct View {
 
 impl View {
     /// Address of the region's byte at `offset`. The caller has checked that it lies within the region.
-    fn address(&self, offset: u64) -> *mut u8 {
+    pub(super) fn address(&self, offset: u64) -> *mut u8 {
         self.mapping.base.wrapping_add(self.at).wrapping_add(offset as usize)
     }
 }
@@ -229,6 +229,18 @@ impl Drop for Mapping {
                 Source::Memfd(_) => drop(munmap(self.base.cast(), self.len)),
             }
         };
+    }
+}
+
+/// A view of the word at this address of this process, if it lies in a System V segment.
+pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
+    let pid = std::process::id();
+    let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
+    match parse(&line_of(pid, addr)?, device, &(addr..addr + 8))? {
+        FoundMapping { source: Source::SystemV(id), at } => {
+            Some(View { mapping: Arc::new(Mapping::attach(pid, id)?), at })
+        }
+        FoundMapping { source: Source::Memfd(_), .. } => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The processes that use the device: how they find, map and wake each other, and how they detect that one
 //! has exited.
 
+pub(crate) mod copier;
 pub(crate) mod domains;
 pub(crate) mod folder;
 pub(crate) mod link;
@@ -13,5 +14,7 @@ pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod ptrace;
 pub(crate) mod registry;
+mod revoking;
 pub(crate) mod service;
 pub(crate) mod wire;
+pub(crate) mod words;

@@ -1,5 +1,6 @@
 //! Another process that uses the device.
 
+use super::copier::SpareCopies;
 use super::link::{Link, Met};
 use super::mapping::Views;
 use super::member::FabricMember;
@@ -15,7 +16,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A process and its segment.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Peer {
     /// Link to the peer's thread, which accesses memory that this process cannot access itself. `None` if the
     /// kernel allows this process the access.
     pub(crate) link: Option<Link>,
+    /// Copy records of this process in the peer's segment that no requester has.
+    pub(super) spare_copies: SpareCopies,
     /// pidfd that reports the peer's exit at once. `None` if pidfds would take too many file descriptors.
     process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
@@ -40,7 +43,7 @@ pub(crate) enum Owner<'a> {
     /// This process.
     This,
     /// Another process.
-    Peer(&'a Peer),
+    Peer(&'a Arc<Peer>),
 }
 
 impl Peer {
@@ -58,8 +61,7 @@ impl Peer {
         if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        let (views, dead, process) = (Views::of(member), AtomicBool::new(false), Mutex::new(process));
-        Ok(Peer { slot, member, segment, views, link: None, process, registry, dead })
+        Ok(Peer::with(slot, member, (segment, None), process, registry))
     }
 
     /// A process in this slot that has answered.
@@ -70,9 +72,20 @@ impl Peer {
         registry: &'static Registry,
     ) -> io::Result<Peer> {
         let segment = segment_of(&met.segment)?;
-        let process = Mutex::new(leaves_room(&met.process).then_some(met.process));
-        let (views, dead) = (Views::of(member), AtomicBool::new(false));
-        Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
+        let process = leaves_room(&met.process).then_some(met.process);
+        Ok(Peer::with(slot, member, (segment, Some(met.link)), process, registry))
+    }
+
+    fn with(
+        slot: u32,
+        member: FabricMember,
+        (segment, link): (Segment, Option<Link>),
+        process: Option<OwnedFd>,
+        registry: &'static Registry,
+    ) -> Peer {
+        let (views, process) = (Views::of(member), Mutex::new(process));
+        let (spare_copies, dead) = (SpareCopies::default(), AtomicBool::new(false));
+        Peer { slot, member, segment, views, link, spare_copies, process, registry, dead }
     }
 
     /// A file descriptor that becomes readable when the process exits, if the peer has one.

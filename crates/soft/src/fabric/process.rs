@@ -1,5 +1,6 @@
 //! This process as a user of the device.
 
+use super::copier::{Copier, CopyHolder, SpareCopies};
 use super::domains::{Domain, Domains, Opening};
 use super::link::Meeting;
 use super::member::FabricMember;
@@ -8,6 +9,7 @@ use super::progress::Progress;
 use super::ptrace;
 use super::registry::Registry;
 use super::service::{self, ServedProcess};
+use super::words::WordMutexes;
 use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{FabricPlace, Identity};
@@ -17,7 +19,7 @@ use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
-use crate::sync::platform::has_heavy_fence;
+use crate::sync::platform::{has_global_fence, has_heavy_fence, takes_global_fence};
 use crate::sync::{Anew, lock};
 use doorbell_launch::qp_numbers::{PROCESSES, slot_of};
 use doorbell_launch::say::say;
@@ -48,6 +50,13 @@ pub(crate) struct Process {
     pub(crate) progress: Progress,
     /// The number under which this process claims RECVs.
     pub(crate) claimer: u32,
+    /// This process as the holder of copy records, and the ones of its own segment that no requester has.
+    copies: CopyHolder,
+    spare_copies: SpareCopies,
+    /// Copies into this process's memory that no call waits for any more: indices of their records, and their
+    /// counts.
+    pub(super) given_up: Mutex<HashMap<usize, u64>>,
+    pub(super) word_mutexes: WordMutexes,
     registry: Registry,
     /// This process's entry in the registry.
     member: FabricMember,
@@ -74,7 +83,9 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { slot, member, segment, ref regions, .. } = *process;
-            service::start(ServedProcess { slot, member, segment, regions }, listener).map_err(explain)?;
+            let copier = process.copier()?;
+            service::start(ServedProcess { slot, member, segment, regions, copier }, listener)
+                .map_err(explain)?;
         }
         CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
@@ -92,6 +103,9 @@ impl Process {
         let listener = listens.then(listen).transpose().map_err(explain)?;
         let member = registry.find(slot).map_err(explain)?.ok_or(ENOMEM)?;
         let claimer = claimer(slot, &member);
+        // A child of fork(2) registers itself. Relaxed: no other process knows the segment yet.
+        let copies = CopyHolder { number: claimer + 1, takes_fence: takes_global_fence() };
+        own.segment.copies().has_fence.store(has_global_fence().into(), Relaxed);
         let first = |of: usize| Identity::own().first(of as u32);
         let process = Process {
             slot,
@@ -107,6 +121,10 @@ impl Process {
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
             progress: Progress::new().map_err(explain)?,
             claimer,
+            copies,
+            spare_copies: SpareCopies::default(),
+            given_up: Mutex::default(),
+            word_mutexes: WordMutexes::default(),
             registry,
             member,
             meetings: Mutex::default(),
@@ -115,14 +133,37 @@ impl Process {
         Ok((process, listener))
     }
 
-    /// Whether the process with this claimer number has exited. `false` if that cannot be found out.
+    /// Whether the process with this claimer number has exited, or has become another program. `false` if that
+    /// cannot be found out.
     pub(crate) fn is_gone(&self, who: u32) -> bool {
         if who == self.claimer {
             return false;
         }
         let slot = who & (PROCESSES as u32 - 1);
         let Ok(found) = self.registry.find(slot) else { return false };
-        found.is_none_or(|member| claimer(slot, &member) != who || !self.registry.is_alive(slot, &member))
+        found.is_none_or(|member| {
+            claimer(slot, &member) != who
+                || !self.registry.is_alive(slot, &member)
+                || self.registry.has_ended(slot, &member)
+        })
+    }
+
+    /// PID of the living process with this claimer number; `None` if it means nothing here.
+    pub(super) fn pid_of(&self, who: u32) -> Option<u32> {
+        let slot = who & (PROCESSES as u32 - 1);
+        let member = self.registry.find(slot).ok().flatten()?;
+        (claimer(slot, &member) == who && member.has_pid()).then_some(member.pid)
+    }
+
+    /// A requester of this process that accesses memory of this process. ENOMEM if there are too many.
+    pub(crate) fn copier(&'static self) -> Result<Arc<Copier>, Errno> {
+        let own = (self.segment, &self.spare_copies);
+        Copier::own(own, self.copies, |holder| self.is_gone(holder - 1)).ok_or(ENOMEM)
+    }
+
+    /// A requester of this process that accesses memory of a peer. `None` if the peer has too many.
+    pub(crate) fn copier_at(&self, peer: &Arc<Peer>) -> Option<Arc<Copier>> {
+        Copier::at(peer, self.copies, |holder| self.is_gone(holder - 1))
     }
 
     /// The process that a QP number belongs to; `None` if there is no such process or it cannot be reached.
@@ -148,6 +189,10 @@ impl Process {
                 None
             }
         }
+    }
+
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// The fabric's folder. It exists as long as this process belongs to the fabric.
@@ -265,12 +310,13 @@ fn explain_fabric(error: std::io::Error) -> Errno {
 }
 
 /// The number under which a process claims RECVs: its slot, and bits that differ from the slot's earlier
-/// processes.
+/// processes. It is not 0, so that a slot shows whether a process is placing its payload.
 fn claimer(slot: u32, member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing, because start times are close to each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    slot | ((mixed >> (u64::BITS - REST)) as u32) << PROCESSES.trailing_zeros()
+    let rest = ((mixed >> (u64::BITS - REST)) as u32).max(1);
+    slot | rest << PROCESSES.trailing_zeros()
 }
 
 /// Prints why a living process cannot be reached, once for each cause. To programs it looks like an exited

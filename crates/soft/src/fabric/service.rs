@@ -3,20 +3,28 @@
 //!
 //! The thread waits for no process and trusts none. It looks up everything in this process's own regions.
 
-use super::link::Delivery;
+use super::copier::Copier;
+use super::link::{Delivery, ServedBytes};
+use super::mapping;
 use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
+use super::process::Process;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use super::words::Word;
 use crate::descriptors::Private;
-use crate::memory::records::EventRecord;
+use crate::memory::maps;
+use crate::memory::objects::HostMemory;
+use crate::memory::records::{EventRecord, index_of};
 use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
 use crate::point::{Point, reach};
 use crate::thread::spawn;
-use doorbell_transport::AtomicOp;
-use doorbell_verbs::AccessFlags;
+use doorbell_abi::CEnum;
+use doorbell_launch::qp_numbers::slot_of;
+use doorbell_transport::{AtomicOp, takes_requests};
+use doorbell_verbs::{AccessFlags, QpState};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
@@ -26,8 +34,8 @@ use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Sleep of the thread when it has no file descriptor left for a new connection.
@@ -62,12 +70,14 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
 }
 
 /// The parts of this process that the thread serves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServedProcess {
     pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
+    /// The thread as a requester that accesses this process's memory.
+    pub(crate) copier: Arc<Copier>,
 }
 
 /// Starts the serving thread.
@@ -153,7 +163,9 @@ impl Caller {
                 kind::WAKE => wake(&received.head),
                 _ => {
                     reach(Point::RequestRead);
+                    let copying = served.copier.begin();
                     let (kind, word, bytes) = self.answer(served, received);
+                    drop(copying);
                     reach(Point::RequestDone);
                     let head = Head { kind, sequence, words: [word, 0, 0, 0, 0, 0] };
                     self.send(head, &bytes, &[])?;
@@ -199,6 +211,11 @@ impl Caller {
             Ok(None) => (outcome::AGAIN, 0, Vec::new()),
             Err(Refused) => (outcome::MEMORY, 0, Vec::new()),
         };
+        let is_for_memory =
+            matches!(head.kind, kind::WRITE | kind::READ | kind::COMPARE_SWAP | kind::FETCH_ADD);
+        if is_for_memory && !is_taken(served, ServedBytes::to(&words)) {
+            return (outcome::AGAIN, 0, Vec::new());
+        }
         match head.kind {
             kind::WRITE => (write(served, words[0], words[1], &bytes), 0, Vec::new()),
             kind::READ => match read(served, words[0], words[1], words[2]) {
@@ -249,11 +266,31 @@ impl Caller {
     }
 }
 
+/// Whether this QP takes requests, in the life of its number that the requester found. A request may come so
+/// late that the QP has been reset. A QP of another process is not checked (XRC).
+fn is_taken(served: &ServedProcess, (qpn, generation): (u32, u32)) -> bool {
+    if slot_of(qpn) != served.slot {
+        return true;
+    }
+    let qp = served.segment.qp(index_of(qpn) as usize);
+    // Acquire: the state is read after the generation, which a reset changes after the state.
+    qp.is_some_and(|qp| {
+        let is_it = qp.generation.load(Acquire) == generation;
+        is_it && QpState::from_c(qp.shown().state()).is_some_and(takes_requests)
+    })
+}
+
 /// The memory is not as the request assumes.
 struct Refused;
 
-/// Address of `len` bytes of a region of this process that allows this access.
-fn find(served: &ServedProcess, key: u64, offset: u64, len: u64, need: AccessFlags) -> Result<u64, Refused> {
+/// `len` bytes of a region of this process that allows this access.
+fn find(
+    served: &ServedProcess,
+    key: u64,
+    offset: u64,
+    len: u64,
+    need: AccessFlags,
+) -> Result<HostMemory, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
     // A peer may have invalidated a memory window. Only the window's record shows this.
@@ -261,21 +298,21 @@ fn find(served: &ServedProcess, key: u64, offset: u64, len: u64, need: AccessFla
     if record.is_none_or(|record| record.key.load(Acquire) != key) {
         return Err(Refused);
     }
-    let Place { region, host, .. } = place;
+    let Place { region, host, object, .. } = place;
     let addr = region.addr.checked_add(offset).ok_or(Refused)?;
     place.check(region.pd, addr, len, need).map_err(|_| Refused)?;
-    host.checked_add(offset).ok_or(Refused)
+    Ok(HostMemory { addr: host.checked_add(offset).ok_or(Refused)?, object: object.at(offset) })
 }
 
 fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> u64 {
     let moved = find(served, key, offset, bytes.len() as u64, AccessFlags::REMOTE_WRITE)
-        .and_then(|addr| move_bytes(Direction::Write, bytes.as_ptr() as u64, addr, bytes.len()));
+        .and_then(|host| move_bytes(Direction::Write, bytes.as_ptr() as u64, host.addr, bytes.len()));
     if moved.is_ok() { outcome::DONE } else { outcome::MEMORY }
 }
 
 fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
     let len = usize::try_from(len).ok().filter(|len| *len <= PIECE).ok_or(Refused)?;
-    let addr = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
+    let HostMemory { addr, .. } = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
     let mut bytes = vec![0u8; len];
     move_bytes(Direction::Read, bytes.as_mut_ptr() as u64, addr, len)?;
     Ok(bytes)
@@ -310,24 +347,35 @@ fn reaches_itself() -> bool {
     })
 }
 
-/// Returns the old value of the word; `None` if another thread holds its lock.
+/// Returns the old value of the word; `None` if another thread holds its lock, or if it cannot be found out
+/// which lock that is.
 fn carry_out_atomic(
     served: &ServedProcess,
     key: u64,
     offset: u64,
     op: AtomicOp,
 ) -> Result<Option<u64>, Refused> {
-    let addr = find(served, key, offset, 8, AccessFlags::REMOTE_ATOMIC)?;
+    let HostMemory { addr, object } = find(served, key, offset, 8, AccessFlags::REMOTE_ATOMIC)?;
     if !addr.is_multiple_of(8) {
         return Err(Refused);
     }
-    let Some(_others) = served.segment.atomic_lock(addr).lock() else { return Ok(None) };
-    reach(Point::LockHeld);
-    if !reaches_itself() {
-        // SAFETY: within a region, which the program keeps mapped while it is registered, and aligned.
-        return Ok(Some(unsafe { transfer::atomic_mapped(addr as *mut u8, op) }));
+    let Some(object) = maps::object_of_word(object, "self", addr) else { return Ok(None) };
+    // All processes use the processor's atomics on a System V segment. This thread does so by a mapping that
+    // the program cannot take away.
+    let own = if object.is_system_v() { mapping::of_own_system_v(addr) } else { None };
+    let mapped = match &own {
+        Some(view) => Some(view.address(0)),
+        None => (!reaches_itself()).then_some(addr as *mut u8),
+    };
+    let process = Process::current().map_err(|_| Refused)?;
+    let word = Word { segment: served.segment, addr, object, is_mapped: mapped.is_some() };
+    let Some(_others) = process.lock_word(word, "self") else { return Ok(None) };
+    if let Some(word) = mapped {
+        // SAFETY: aligned, and mapped by `own` or within a region, which the program keeps mapped while it is
+        // registered.
+        return Ok(Some(unsafe { transfer::atomic_mapped(word, op, || false) }));
     }
-    transfer::atomic_foreign(std::process::id(), addr, op).map(Some).map_err(|_| Refused)
+    transfer::atomic_foreign(std::process::id(), addr, op, || false).map(Some).map_err(|_| Refused)
 }
 
 /// Writes an event to a pipe of this process.
@@ -339,6 +387,7 @@ fn wake(head: &Head) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::copier::CopyHolder;
     use super::super::link::SendOperand;
     use super::*;
     use doorbell_transport::Region;
@@ -363,7 +412,10 @@ mod tests {
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
             let regions = Box::leak(Box::default());
-            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions };
+            let holder = CopyHolder { number: 1, takes_fence: false };
+            let own = (segment, &*Box::leak(Box::default()));
+            let copier = Copier::own(own, holder, |_| false).expect("a copy record");
+            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions, copier };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 

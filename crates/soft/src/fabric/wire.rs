@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Most bytes of payload in a message. A socket holds several messages of this length.
 pub(crate) const PIECE: usize = 32 << 10;
 /// Version of this protocol. Processes with different versions do not meet.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 /// Words in a head.
 const WORDS: usize = 8;
 const HEAD_BYTES: usize = WORDS * size_of::<u64>();
@@ -35,7 +35,8 @@ pub(crate) struct Head {
     pub(crate) words: [u64; WORDS - 2],
 }
 
-/// Kinds of requests, and their words.
+/// Kinds of requests, and their words. Word 4 of a request for memory names the QP that receives the request,
+/// and its generation.
 pub(crate) mod kind {
     /// Version; slot and number of the process that is asked. The answer has the version, the number, the
     /// segment's file and a pidfd.

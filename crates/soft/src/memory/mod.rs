@@ -3,9 +3,12 @@
 
 pub mod arena;
 pub(crate) mod cause;
+pub(crate) mod copies;
+pub(crate) mod copy;
 pub(crate) mod groups;
 pub(crate) mod lock;
 pub(crate) mod maps;
+pub(crate) mod objects;
 pub(crate) mod records;
 pub(crate) mod regions;
 pub(crate) mod segment;

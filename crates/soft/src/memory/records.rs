@@ -25,6 +25,8 @@ pub(crate) const RQS: usize = 1 << 14;
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
+/// Most requesters that access a process's memory. The process's own QPs and receive queues are among them.
+pub(crate) const COPIES: usize = 1 << 15;
 
 /// A QP's index within its process.
 pub(crate) const fn index_of(qp_num: u32) -> u32 {
@@ -39,9 +41,30 @@ pub(crate) struct LockRecord {
     pub(crate) holder: AtomicU32,
 }
 
+/// The copies of one requester; see `copies.rs`. It has a cache line of its own, which mostly only the
+/// requester uses.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct CopyRecord {
+    /// Odd while a copy runs.
+    pub(crate) steps: AtomicU64,
+    /// Claimer number, plus 1, of the process that has the record; 0 if it is free.
+    pub(crate) holder: AtomicU32,
+}
+
+/// The use of the copy records.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct CopiesRecord {
+    /// All records in use are among the first so many.
+    pub(crate) used: AtomicU32,
+    /// 1 if the process that owns the segment can pass the costly side of the pair of fences.
+    pub(crate) has_fence: AtomicU32,
+}
+
 /// The record of a memory region.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct MrRecord {
     /// Odd while the owner changes it.
     pub(crate) sequence: AtomicU32,
@@ -57,6 +80,8 @@ pub(crate) struct MrRecord {
     pub(crate) host: AtomicU64,
     /// Offset of the first byte in the segment, plus 1; 0 if it does not lie there.
     pub(crate) shared: AtomicU64,
+    /// The memory object and the offset of the first byte in it, as `Object` encodes them.
+    pub(crate) object: [AtomicU64; 2],
 }
 
 /// The record of a QP, for requesters.
@@ -206,6 +231,9 @@ pub(crate) struct PostedRecvs {
     pub(crate) tail: AtomicU64,
     /// RECVs with a completion that the program took, if completions are taken in order.
     pub(crate) polled: AtomicU64,
+    /// The posted state of the RECV whose carried payload the owner is copying to its buffers. Afterwards the
+    /// state when it is done.
+    pub(crate) taking: AtomicU64,
 }
 
 /// Counts of RECVs that senders write.

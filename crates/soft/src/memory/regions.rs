@@ -1,5 +1,6 @@
 //! The memory regions of this process, and the lookup of peers' regions.
 
+use super::objects::{HostMemory, Object};
 use super::records::{MRS, MrRecord};
 use super::segment::Segment;
 use super::window::{PD_END, Window, domain_like};
@@ -18,8 +19,9 @@ pub(crate) struct Place {
     /// For a peer's region: the sequence number of its record.
     pub(crate) changes: u32,
     pub(crate) region: Region,
-    /// Address of the region's first byte in the process that owns it.
+    /// Address of the region's first byte in the process that owns it, and its memory object.
     pub(crate) host: u64,
+    pub(crate) object: Object,
     /// Offset of the first byte in that process's segment, if it lies there.
     pub(crate) shared: Option<u64>,
 }
@@ -66,27 +68,39 @@ impl Place {
     }
 }
 
+/// Rights to memory of this process have been withdrawn. Copies that run may still use them, so
+/// `Process::settle` waits for these copies before the program learns that its call has ended.
+#[must_use = "copies that run may still use the withdrawn rights"]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Revoked(());
+
 /// The regions of this process: a private table, mirrored in its segment for peers.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(super) table: RwLock<RegionTable>,
     /// Counts the changes that make a cached region stale.
-    pub(super) epoch: AtomicU64,
+    epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct RegionTable {
     pub(super) keys: Keys,
-    /// `host` and `shared` of each slot of `keys`.
-    pub(super) places: Vec<(u64, Option<u64>)>,
+    /// The memory of each slot of `keys`, and its offset in the segment if it lies there.
+    pub(super) places: Vec<(HostMemory, Option<u64>)>,
     /// The slots that belong to memory windows.
     pub(super) windows: HashMap<usize, Window>,
 }
 
 impl Regions {
     /// Adds a region; returns its key.
-    pub(crate) fn register(&self, segment: &Segment, region: Region, host: u64) -> Result<u32, Errno> {
-        let shared = segment.arena_offset(host, region.len);
+    pub(crate) fn register(
+        &self,
+        segment: &Segment,
+        region: Region,
+        host: impl Into<HostMemory>,
+    ) -> Result<u32, Errno> {
+        let host = host.into();
+        let shared = segment.arena_offset(host.addr, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let key = table.keys.register(region);
         let slot = Keys::slot_of(key).filter(|&slot| slot < MRS);
@@ -95,7 +109,7 @@ impl Regions {
             return Err(ENOMEM);
         };
         if table.places.len() <= slot {
-            table.places.resize(slot + 1, (0, None));
+            table.places.resize(slot + 1, (HostMemory::from(0), None));
         }
         table.places[slot] = (host, shared);
         show(record, key, &region, host, shared);
@@ -108,27 +122,33 @@ impl Regions {
         segment: &Segment,
         key: u32,
         region: Region,
-        host: u64,
-    ) -> Result<(), Errno> {
-        let shared = segment.arena_offset(host, region.len);
+        host: impl Into<HostMemory>,
+    ) -> Result<Revoked, Errno> {
+        let host = host.into();
+        let shared = segment.arena_offset(host.addr, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let slot = Keys::slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
         let record = segment.mr(slot).ok_or(EINVAL)?;
         table.places[slot] = (host, shared);
         show(record, key, &region, host, shared);
-        self.epoch.fetch_add(1, Release);
-        Ok(())
+        Ok(self.revoked())
     }
 
-    /// Removes a region.
-    pub(crate) fn deregister(&self, segment: &Segment, key: u32) -> bool {
+    /// Removes a region; `None` if there is none.
+    pub(crate) fn deregister(&self, segment: &Segment, key: u32) -> Option<Revoked> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let known = table.keys.deregister(key);
         if let Some(record) = Keys::slot_of(key).filter(|_| known).and_then(|slot| segment.mr(slot)) {
             record.change(|r| r.key.store(0, Relaxed));
         }
+        let revoked = self.revoked();
+        known.then_some(revoked)
+    }
+
+    /// Ends the use of regions that were found before the last change.
+    pub(super) fn revoked(&self) -> Revoked {
         self.epoch.fetch_add(1, Release);
-        known
+        Revoked(())
     }
 
     /// A number that changes when a region found earlier may have changed or gone.
@@ -142,19 +162,21 @@ impl Regions {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let region = *table.keys.get(key)?;
         let (host, shared) = *table.places.get(Keys::slot_of(key)?)?;
-        Some(Place { key, changes: 0, region, host, shared })
+        let HostMemory { addr: host, object } = host;
+        Some(Place { key, changes: 0, region, host, object, shared })
     }
 }
 
 /// Writes a region's record for peers.
-pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: u64, shared: Option<u64>) {
+pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: HostMemory, shared: Option<u64>) {
     record.change(|r| {
         r.key.store(key, Relaxed);
         r.pd.store(region.pd, Relaxed);
         r.access.store(region.access.bits(), Relaxed);
         r.start.store(region.addr, Relaxed);
         r.len.store(region.len, Relaxed);
-        r.host.store(host, Relaxed);
+        r.host.store(host.addr, Relaxed);
+        r.object.iter().zip(host.object.to_words()).for_each(|(to, word)| to.store(word, Relaxed));
         r.shared.store(shared.map_or(0, |at| at + 1), Relaxed);
     });
 }
@@ -239,6 +261,7 @@ pub(crate) fn find_in(segment: &Segment, key: u32) -> Result<Option<Place>, Unse
             changes: r.sequence.load(Relaxed),
             region,
             host: r.host.load(Relaxed),
+            object: Object::from_words([&r.object[0], &r.object[1]].map(|word| word.load(Relaxed))),
             shared: r.shared.load(Relaxed).checked_sub(1),
         }
     });

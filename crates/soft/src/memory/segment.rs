@@ -21,10 +21,12 @@ const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u6
 const GROUPS_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
 const DOMAINS_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
 const ESTABLISHED_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
-const HEAP_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
+const COPIES_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
+const COPY_AT: u64 = COPIES_AT + size_of::<CopiesRecord>() as u64;
+const HEAP_AT: u64 = COPY_AT + (COPIES * size_of::<CopyRecord>()) as u64;
 
 /// Increment this when an entry of the registry or of a segment changes its meaning but not its size.
-const LAYOUT: u32 = 4;
+const LAYOUT: u32 = 5;
 
 /// The layout as text. Processes understand each other's segments only if their texts are equal.
 pub(crate) fn layout() -> String {
@@ -125,6 +127,16 @@ impl Segment {
     /// QP was in Rts.
     pub(crate) fn established(&self, index: usize) -> Option<&AtomicU32> {
         (index < QPS).then(|| self.record(ESTABLISHED_AT + (index * size_of::<AtomicU32>()) as u64))
+    }
+
+    /// The use of the copy records.
+    pub(crate) fn copies(&self) -> &CopiesRecord {
+        self.record(COPIES_AT)
+    }
+
+    /// Copy record `index`.
+    pub(crate) fn copy(&self, index: usize) -> Option<&CopyRecord> {
+        (index < COPIES).then(|| self.record(COPY_AT + (index * size_of::<CopyRecord>()) as u64))
     }
 
     /// The record of receive queue `index`.

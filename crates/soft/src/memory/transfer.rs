@@ -1,7 +1,7 @@
 //! Moves payload: within this process, to and from shared memory, and to and from other processes by
 //! process_vm_writev(2) and process_vm_readv(2).
 
-use super::maps;
+use super::{copy, maps};
 use crate::errno::Errno;
 use crate::point::{Point, reach};
 use doorbell_launch::say::say;
@@ -9,7 +9,7 @@ use doorbell_transport::AtomicOp;
 use libc::iovec;
 use std::mem::{align_of, offset_of, size_of};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// A piece of memory of this process or of another, laid out as an `iovec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,30 +51,19 @@ pub(crate) enum Unreachable {
 }
 
 /// Copies the pieces to the far side, one after the other. The end of the message becomes visible last: see
-/// [`copy_ending_last`] and [`Vectors::push`].
+/// `copy.rs` and [`Vectors::push`].
 #[inline]
 pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
-        Far::Mapped(mut to) => {
+        Far::Mapped(to) => {
             reach(Point::BeforeCopy);
-            if let [piece] = pieces {
-                // SAFETY: as below.
-                unsafe { copy_ending_last(piece.addr as *const u8, to, piece.len) };
-                return Ok(());
-            }
-            let last = pieces.iter().rposition(|piece| piece.len > 0);
-            for (n, piece) in pieces.iter().enumerate() {
+            if overlaps(pieces, to as u64) {
+                write_kept(pieces, to);
+            } else {
                 // SAFETY: both ranges were checked against their regions, which the program keeps mapped
                 // while they are registered. The far range lies in a mapped segment or in this process. Both
                 // may race with the program as a NIC's DMA does.
-                unsafe {
-                    if Some(n) == last {
-                        copy_ending_last(piece.addr as *const u8, to, piece.len);
-                    } else {
-                        std::ptr::copy(piece.addr as *const u8, to, piece.len);
-                    }
-                    to = to.add(piece.len);
-                }
+                unsafe { copy::join(pieces, to) };
             }
             Ok(())
         }
@@ -86,13 +75,13 @@ pub(crate) fn write(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
 #[inline]
 pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     match far {
-        Far::Mapped(mut from) => {
-            for piece in pieces {
+        Far::Mapped(from) => {
+            reach(Point::BeforeCopy);
+            if overlaps(pieces, from as u64) {
+                read_kept(pieces, from);
+            } else {
                 // SAFETY: as in `write`.
-                unsafe {
-                    std::ptr::copy(from, piece.addr as *mut u8, piece.len);
-                    from = from.add(piece.len);
-                }
+                unsafe { copy::split(from, pieces) };
             }
             Ok(())
         }
@@ -100,7 +89,41 @@ pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     }
 }
 
-/// Copies a few bytes; lengths from 4 to 16 need no function call.
+/// Whether a piece shares bytes with the range at `far` that has as many bytes as all pieces. A process may
+/// send to itself, from any memory to any memory.
+fn overlaps(pieces: &[Piece], far: u64) -> bool {
+    let end = far + length(pieces) as u64;
+    pieces.iter().any(|piece| piece.addr < end && far < piece.addr + piece.len as u64)
+}
+
+/// Bytes of all pieces.
+fn length(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| piece.len).sum()
+}
+
+/// [`write`] if the ranges overlap.
+#[cold]
+fn write_kept(pieces: &[Piece], to: *mut u8) {
+    let mut kept = vec![0; length(pieces)];
+    // SAFETY: as in `write`.
+    unsafe {
+        copy::join(pieces, kept.as_mut_ptr());
+        copy::copy_in_order(kept.as_ptr(), to, kept.len());
+    }
+}
+
+/// [`read`] if the ranges overlap.
+#[cold]
+fn read_kept(pieces: &[Piece], from: *const u8) {
+    let mut kept = vec![0; length(pieces)];
+    // SAFETY: as in `write`.
+    unsafe {
+        copy::copy_in_order(from, kept.as_mut_ptr(), kept.len());
+        copy::split(kept.as_ptr(), pieces);
+    }
+}
+
+/// Copies a few bytes to memory that only this thread uses. Lengths from 4 to 16 need no function call.
 ///
 /// # Safety
 /// Both ranges are mapped and do not overlap.
@@ -125,63 +148,6 @@ pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies so that the end of the message is stored after all other bytes. The end is the longest aligned word
-/// of 8, 4, 2 or 1 bytes, and is stored whole. So are aligned words of 8 bytes in short messages.
-///
-/// # Safety
-/// Both ranges are mapped.
-#[inline(always)]
-pub(crate) unsafe fn copy_ending_last(from: *const u8, to: *mut u8, len: usize) {
-    if len == 0 {
-        return;
-    }
-    // SAFETY: all within the ranges. Stores happen in the order written here: x86 keeps it, and the fence
-    // keeps the compiler from changing it.
-    unsafe {
-        let end = to.add(len);
-        if len >= 8 && (end as usize).is_multiple_of(8) {
-            let body = len - 8;
-            if body > 0 {
-                copy_body(from, to, body);
-                std::sync::atomic::fence(Release);
-                reach(Point::BeforeLastWord);
-            }
-            let word = from.add(body).cast::<u64>().read_unaligned();
-            (*end.sub(8).cast::<AtomicU64>()).store(word, Release);
-        } else {
-            let fits = |width: &usize| len >= *width && (end as usize).is_multiple_of(*width);
-            let width = [4, 2].into_iter().find(fits).unwrap_or(1);
-            std::ptr::copy(from, to, len - width);
-            std::sync::atomic::fence(Release);
-            let (last, end) = (from.add(len - width), end.sub(width));
-            match width {
-                4 => (*end.cast::<AtomicU32>()).store(last.cast::<u32>().read_unaligned(), Release),
-                2 => (*end.cast::<AtomicU16>()).store(last.cast::<u16>().read_unaligned(), Release),
-                _ => (*end.cast::<AtomicU8>()).store(last.read(), Release),
-            }
-        }
-    }
-}
-
-/// Copies. A few whole words are stored word by word.
-///
-/// # Safety
-/// Both ranges are mapped.
-#[inline]
-unsafe fn copy_body(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: within the ranges.
-    unsafe {
-        if len <= 56 && len.is_multiple_of(8) {
-            for at in (0..len).step_by(8) {
-                let word = from.add(at).cast::<u64>().read_unaligned();
-                (*to.add(at).cast::<AtomicU64>()).store(word, Relaxed);
-            }
-        } else {
-            std::ptr::copy(from, to, len);
-        }
-    }
-}
-
 /// The direction in which bytes move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -196,8 +162,6 @@ pub(crate) enum Direction {
 const MOST_PIECES: usize = 1024;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Bytes at the end of a message that are a piece of their own, so that they are copied last.
-const TAIL: usize = 8;
 
 /// Messages between this process and another, moved in order by as few system calls as possible.
 ///
@@ -211,13 +175,23 @@ pub(crate) struct Vectors {
     /// Indices of the first pieces that are not completely moved.
     near_at: usize,
     far_at: usize,
+    /// Whether a piece was moved in parts.
+    is_cut: bool,
 }
 
 impl Vectors {
     pub(crate) fn clear(&mut self) {
         self.near.clear();
         self.far.clear();
-        (self.near_at, self.far_at) = (0, 0);
+        (self.near_at, self.far_at, self.is_cut) = (0, 0, false);
+    }
+
+    /// Lets the bytes be moved again from the first on; `false` if a piece was moved in parts.
+    pub(crate) fn rewind(&mut self) -> bool {
+        if !self.is_cut {
+            (self.near_at, self.far_at) = (0, 0);
+        }
+        !self.is_cut
     }
 
     /// Whether a message of this many pieces fits into the call.
@@ -236,18 +210,26 @@ impl Vectors {
         if len == 0 {
             return;
         }
-        // The kernel copies piece by piece, so a separate piece at the end is copied last.
-        if direction == Direction::Write
-            && let Some(last) = self.near.last_mut()
-            && last.len > TAIL
-        {
-            last.len -= TAIL;
-            let tail = Piece { addr: last.addr + last.len as u64, len: TAIL };
-            self.near.push(tail);
+        if direction == Direction::Write {
+            self.end_last(addr.wrapping_add(len as u64));
         }
         match self.far.last_mut() {
             Some(last) if last.addr.wrapping_add(last.len as u64) == addr => last.len += len,
             _ => self.far.push(Piece { addr, len }),
+        }
+    }
+
+    /// Makes the last word of a message, or its bytes within the last word, a piece of their own. The kernel
+    /// copies piece by piece, so these bytes are copied last. `end` is the address behind the message.
+    #[inline]
+    fn end_last(&mut self, end: u64) {
+        let tail = (end.wrapping_sub(1) % 8 + 1) as usize;
+        if let Some(last) = self.near.last_mut()
+            && last.len > tail
+        {
+            last.len -= tail;
+            let tail = Piece { addr: last.addr + last.len as u64, len: tail };
+            self.near.push(tail);
         }
     }
 
@@ -301,24 +283,26 @@ impl Vectors {
 
     /// Skips the next `bytes` bytes.
     pub(crate) fn skip(&mut self, bytes: usize) {
-        self.near_at = skip(&mut self.near, self.near_at, bytes);
-        self.far_at = skip(&mut self.far, self.far_at, bytes);
+        let (near, near_cut) = skip(&mut self.near, self.near_at, bytes);
+        let (far, far_cut) = skip(&mut self.far, self.far_at, bytes);
+        (self.near_at, self.far_at) = (near, far);
+        self.is_cut |= near_cut || far_cut;
     }
 }
 
 /// Removes `bytes` bytes from the pieces from index `at` on; returns the index of the first piece that
-/// remains.
-fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> usize {
+/// remains, and whether that piece was cut.
+fn skip(pieces: &mut [Piece], mut at: usize, mut bytes: usize) -> (usize, bool) {
     while let Some(piece) = pieces.get_mut(at) {
         if bytes < piece.len {
             piece.addr += bytes as u64;
             piece.len -= bytes;
-            break;
+            return (at, bytes > 0);
         }
         bytes -= piece.len;
         at += 1;
     }
-    at
+    (at, false)
 }
 
 fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> Result<(), Unreachable> {
@@ -369,13 +353,35 @@ fn refusal(error: std::io::Error) -> Unreachable {
     }
 }
 
-/// Carries out an atomic on a word that is mapped here; returns its old value.
+/// Whether an atomic changes a word with this value. A comparison that fails writes nothing.
+fn changes(op: AtomicOp, found: u64) -> bool {
+    !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != found)
+}
+
+/// How often an atomic is begun again because something has happened between its load and its store.
+const ATOMIC_TRIES: u32 = 4;
+
+/// Carries out an atomic on a word that is mapped here; returns its old value. `has_late` is called between
+/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is loaded
+/// again.
 ///
 /// # Safety
 /// The word is mapped and aligned.
-pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
+pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl Fn() -> bool) -> u64 {
     // SAFETY: vouched for by the caller.
     let word = unsafe { &*word.cast::<AtomicU64>() };
+    for _ in 0..ATOMIC_TRIES {
+        let found = word.load(SeqCst);
+        let is_late = has_late();
+        let is_over = match changes(op, found) {
+            true => word.compare_exchange(found, op.apply(found), SeqCst, SeqCst).is_ok(),
+            false => !is_late,
+        };
+        if is_over {
+            return found;
+        }
+    }
+    // Other processes keep changing the word.
     match op {
         AtomicOp::CompareSwap { compare, swap } => {
             word.compare_exchange(compare, swap, SeqCst, SeqCst).unwrap_or_else(|found| found)
@@ -385,16 +391,27 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp) -> u64 {
 }
 
 /// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
-/// callers that hold the lock of that word.
-pub(crate) fn atomic_foreign(pid: u32, addr: u64, op: AtomicOp) -> Result<u64, Unreachable> {
+/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns `true`,
+/// the word is read again.
+pub(crate) fn atomic_foreign(
+    pid: u32,
+    addr: u64,
+    op: AtomicOp,
+    has_late: impl Fn() -> bool,
+) -> Result<u64, Unreachable> {
     let far = Far::Foreign { pid, addr };
     let mut word = 0u64;
     let here = [Piece { addr: (&raw mut word) as u64, len: 8 }];
     read(&here, far)?;
+    for _ in 1..ATOMIC_TRIES {
+        if !has_late() {
+            break;
+        }
+        read(&here, far)?;
+    }
     let original = word;
     reach(Point::AtomicRead);
-    // A comparison that fails writes nothing.
-    if matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != original) {
+    if !changes(op, original) {
         return Ok(original);
     }
     word = op.apply(original);
@@ -411,49 +428,29 @@ mod tests {
         Piece { addr: bytes.as_ptr() as u64, len: bytes.len() }
     }
 
+    /// A program may send to itself within one buffer, in either direction.
     #[test]
-    fn every_length_and_alignment_is_copied_whole() {
-        let from: Vec<u8> = (0..200u8).collect();
-        for start in 0..9 {
-            for len in 0..150 {
-                let mut to = [0xff; 200];
-                let parts =
-                    [piece(&from[start..start + len / 2]), piece(&from[start + len / 2..start + len])];
-                write(&parts, Far::Mapped(to[20..].as_mut_ptr())).expect("mapped");
-                assert_eq!(&to[20..20 + len], &from[start..start + len], "start {start} length {len}");
-                assert!(
-                    to[..20].iter().chain(&to[20 + len..]).all(|&b| b == 0xff),
-                    "start {start} length {len}"
-                );
+    fn ranges_may_overlap() {
+        for (from, to) in [(0, 3), (3, 0), (0, 64), (64, 1), (5, 5)] {
+            let before: Vec<u8> = (0..200).collect();
+            for is_write in [true, false] {
+                let mut memory = before.clone();
+                let base = memory.as_mut_ptr();
+                let at = |at: usize| base as u64 + at as u64;
+                let (first, last) = (60, 40);
+                let moved = if is_write {
+                    let pieces = [(from, first), (from + first, last)];
+                    let pieces = pieces.map(|(start, len)| Piece { addr: at(start), len });
+                    write(&pieces, Far::Mapped(base.wrapping_add(to)))
+                } else {
+                    let pieces = [(to, first), (to + first, last)];
+                    let pieces = pieces.map(|(start, len)| Piece { addr: at(start), len });
+                    read(&pieces, Far::Mapped(base.wrapping_add(from)))
+                };
+                moved.expect("mapped");
+                assert_eq!(memory[to..to + 100], before[from..from + 100], "{from} to {to}");
             }
         }
-    }
-
-    /// A reader polls an aligned word of 2 or 4 bytes while a writer changes it.
-    #[test]
-    fn a_short_aligned_word_is_never_torn() {
-        let target = AtomicU64::new(0);
-        let at = (&raw const target).cast_mut().cast::<u8>();
-        let rounds = 200_000u32;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let at = (&raw const target).cast_mut().cast::<u8>();
-                for round in 0..rounds {
-                    let bytes = [if round % 2 == 0 { 0xff } else { 0 }; 4];
-                    for (offset, len) in [(0, 4), (4, 2)] {
-                        // SAFETY: within the word.
-                        unsafe { copy_ending_last(bytes.as_ptr(), at.add(offset), len) };
-                    }
-                }
-            });
-            for _ in 0..rounds {
-                // SAFETY: within the word, and aligned.
-                let (four, two) = unsafe {
-                    ((*at.cast::<AtomicU32>()).load(Acquire), (*at.add(4).cast::<AtomicU16>()).load(Acquire))
-                };
-                assert!([0, u32::MAX].contains(&four) && [0, u16::MAX].contains(&two), "{four:x} {two:x}");
-            }
-        });
     }
 
     #[test]
@@ -470,20 +467,51 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_message_is_a_piece_of_its_own() {
-        let near = |pieces: &[usize]| {
+    fn the_last_word_of_a_message_is_a_piece_of_its_own() {
+        let near = |at: u64, pieces: &[usize]| {
             let pieces: Vec<Piece> = pieces.iter().map(|&len| Piece { addr: 1000, len }).collect();
             let mut vectors = Vectors::default();
-            vectors.push(Direction::Write, &pieces, 5000);
-            vectors.push(Direction::Write, &pieces, 5000 + pieces.iter().map(|p| p.len as u64).sum::<u64>());
+            vectors.push(Direction::Write, &pieces, at);
+            let near = vectors.near.iter().map(|piece| piece.len).collect::<Vec<_>>();
+            vectors.push(Direction::Write, &pieces, at + length(&pieces) as u64);
             assert_eq!(vectors.far.len(), 1, "the second begins where the first ends");
-            vectors.near[..vectors.near.len() / 2].iter().map(|piece| piece.len).collect::<Vec<_>>()
+            near
         };
-        assert_eq!(near(&[64]), [56, 8]);
-        assert_eq!(near(&[9]), [1, 8]);
-        assert_eq!(near(&[8]), [8]);
-        assert_eq!(near(&[100, 0, 3]), [100, 3]);
-        assert_eq!(near(&[100, 20]), [100, 12, 8]);
+        assert_eq!(near(5000, &[64]), [56, 8]);
+        assert_eq!(near(5000, &[9]), [8, 1]);
+        assert_eq!(near(5007, &[9]), [1, 8]);
+        assert_eq!(near(5000, &[8]), [8]);
+        assert_eq!(near(5000, &[12]), [8, 4]);
+        assert_eq!(near(5000, &[100, 0, 3]), [100, 3], "the bytes of a piece stay together");
+        assert_eq!(near(5000, &[100, 20]), [100, 12, 8]);
+    }
+
+    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while words
+    /// change between two values. Words of 8 bytes are never seen half written; for shorter units that depends
+    /// on the processor, so what was seen is printed.
+    #[test]
+    fn the_kernel_writes_words_whole() {
+        const ROUNDS: u64 = 20_000;
+        let target: [AtomicU64; 2] = Default::default();
+        let (words, halves) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let addr = target.as_ptr() as u64;
+                for round in 0..ROUNDS {
+                    let bytes = [if round % 2 == 0 { 0xff } else { 0u8 }; 12];
+                    let far = Far::Foreign { pid: std::process::id(), addr };
+                    write(&[piece(&bytes)], far).expect("our own memory");
+                }
+            });
+            let (mut words, mut halves) = (0u64, 0u64);
+            while !writer.is_finished() {
+                let (word, half) = (target[0].load(Acquire), target[1].load(Acquire) as u32);
+                words += u64::from(![0, u64::MAX].contains(&word));
+                halves += u64::from(![0, u32::MAX].contains(&half));
+            }
+            (words, halves)
+        });
+        println!("{halves} units of 4 bytes were seen half written");
+        assert_eq!(words, 0, "words of 8 bytes were seen half written");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Memory windows: rkeys for parts of regions. A program binds and invalidates them without a system call.
+//! Memory windows: rkeys for parts of regions. A program binds and invalidates them by work requests.
 //!
 //! A window has a slot in the table of regions and a record there, so that peers find it as they find a
 //! region. In place of a protection domain, its record has a domain that no region has. So a window's rkey is
@@ -7,8 +7,9 @@
 //! Only the owner binds and frees a window. The sender of a SEND with invalidate, in another process, may
 //! clear the key in the window's record. The owner sees this when it next uses the window.
 
+use super::objects::{HostMemory, Object};
 use super::records::MrRecord;
-use super::regions::{RegionTable, Regions, find_in, show};
+use super::regions::{RegionTable, Regions, Revoked, find_in, show};
 use super::segment::Segment;
 use super::window::{NOTHING, Window, WindowKind, of_pd, of_qp};
 use crate::errno::Errno;
@@ -74,10 +75,13 @@ pub(crate) enum WindowError {
     NotBound,
 }
 
+/// The memory of a window that is not bound.
+const NOWHERE: HostMemory = HostMemory { addr: 0, object: Object::Private };
+
 impl Regions {
     /// Creates an unbound window; returns its key.
     pub(crate) fn add_window(&self, segment: &Segment, pd: u32, kind: WindowKind) -> Result<u32, Errno> {
-        let key = self.register(segment, NOTHING, 0)?;
+        let key = self.register(segment, NOTHING, NOWHERE)?;
         let slot = Keys::slot_of(key).unwrap_or(0);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.windows.insert(slot, Window { kind, pd, key, bound: None });
@@ -85,20 +89,21 @@ impl Regions {
     }
 
     /// Removes a window, bound or not.
-    pub(crate) fn remove_window(&self, segment: &Segment, slot: usize) -> bool {
+    pub(crate) fn remove_window(&self, segment: &Segment, slot: usize) -> Option<Revoked> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(window) = table.windows.remove(&slot) else { return false };
+        let window = table.windows.remove(&slot)?;
         drop(table);
         self.deregister(segment, window.key)
     }
 
-    /// Binds a window. The work request is of the QP with this protection domain and number.
+    /// Binds a window. The work request is of the QP with this protection domain and number. A window of type
+    /// 1 that was bound loses its old rights.
     pub(crate) fn bind(
         &self,
         segment: &Segment,
         (pd, qpn): (u32, u32),
         bind: &Bind,
-    ) -> Result<(), WindowError> {
+    ) -> Result<Option<Revoked>, WindowError> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let mut window = *table.windows.get(&bind.slot).ok_or(WindowError::Unknown)?;
         if window.pd != pd {
@@ -113,18 +118,18 @@ impl Regions {
         let part = bind.part.filter(|part| part.len > 0);
         let (region, host) = match &part {
             Some(part) => table.part(pd, domain, part)?,
-            None => (NOTHING, 0),
+            None => (NOTHING, NOWHERE),
         };
-        let old = window.key;
+        let (old, was_bound) = (window.key, window.bound.is_some());
         (window.key, window.bound) = (old & !0xff | u32::from(bind.tag), part.map(|part| (part.lkey, qpn)));
         table.set_window(segment, (old, window), region, host);
-        self.epoch.fetch_add(1, Release);
-        Ok(())
+        let revoked = self.revoked();
+        Ok(was_bound.then_some(revoked))
     }
 
     /// Invalidates the window of type 2 with this rkey. It must be bound by the QP with this number, because
     /// a window of type 2B belongs to its QP (IB specification vol. 1, 10.6.7.2).
-    pub(crate) fn invalidate(&self, segment: &Segment, qpn: u32, rkey: u32) -> Result<(), WindowError> {
+    pub(crate) fn invalidate(&self, segment: &Segment, qpn: u32, rkey: u32) -> Result<Revoked, WindowError> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let window = Keys::slot_of(rkey).and_then(|slot| table.windows.get(&slot)).copied();
         let is_it = |window: &Window| {
@@ -134,20 +139,21 @@ impl Regions {
                 && window.is_bound(segment)
         };
         let window = window.filter(is_it).ok_or(WindowError::NotBound)?;
-        self.free(&mut table, segment, window);
-        Ok(())
+        table.free(segment, window);
+        Ok(self.revoked())
     }
 
     /// Frees the windows of type 2 that a QP has bound. The QP is being destroyed.
-    pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) {
+    pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) -> Revoked {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_its = |window: &&Window| {
             window.kind == WindowKind::Two && window.bound.is_some_and(|(_, by)| by == qpn)
         };
         let its: Vec<Window> = table.windows.values().filter(is_its).copied().collect();
         for window in its {
-            self.free(&mut table, segment, window);
+            table.free(segment, window);
         }
+        self.revoked()
     }
 
     /// Whether windows are bound to the region with this key.
@@ -156,16 +162,15 @@ impl Regions {
         let is_to = |window: &Window| window.bound.is_some_and(|(to, _)| to == lkey);
         table.windows.values().any(|window| is_to(window) && window.is_bound(segment))
     }
-
-    fn free(&self, table: &mut RegionTable, segment: &Segment, window: Window) {
-        table.set_window(segment, (window.key, Window { bound: None, ..window }), NOTHING, 0);
-        self.epoch.fetch_add(1, Release);
-    }
 }
 
 impl RegionTable {
-    /// The region that a window of this domain becomes, and the address of its first byte in this process.
-    fn part(&self, pd: u32, domain: u32, part: &WindowPart) -> Result<(Region, u64), WindowError> {
+    fn free(&mut self, segment: &Segment, window: Window) {
+        self.set_window(segment, (window.key, Window { bound: None, ..window }), NOTHING, NOWHERE);
+    }
+
+    /// The region that a window of this domain becomes, and its memory.
+    fn part(&self, pd: u32, domain: u32, part: &WindowPart) -> Result<(Region, HostMemory), WindowError> {
         let region = self.keys.get(part.lkey).filter(|region| region.pd == pd).ok_or(WindowError::Region)?;
         let writes = part.access.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
         if !part.may_be_bound {
@@ -176,7 +181,7 @@ impl RegionTable {
         }
         region.check(pd, part.addr, part.len, AccessFlags::empty()).map_err(|_| WindowError::Bounds)?;
         let slot = Keys::slot_of(part.lkey).unwrap_or(0);
-        let host = self.places.get(slot).ok_or(WindowError::Region)?.0 + (part.addr - region.addr);
+        let host = self.places.get(slot).ok_or(WindowError::Region)?.0.at(part.addr - region.addr);
         let addr = if part.is_zero_based { 0 } else { part.addr };
         // Local rights apply to regions only.
         Ok((Region { pd: domain, addr, len: part.len, access: part.access - AccessFlags::LOCAL_WRITE }, host))
@@ -188,12 +193,12 @@ impl RegionTable {
         segment: &Segment,
         (old, window): (u32, Window),
         region: Region,
-        host: u64,
+        host: HostMemory,
     ) -> Option<()> {
         let slot = Keys::slot_of(old)?;
         let key = self.keys.retag(old, window.key as u8)?;
         self.keys.replace(key, region);
-        let shared = segment.arena_offset(host, region.len).filter(|_| region.len > 0);
+        let shared = segment.arena_offset(host.addr, region.len).filter(|_| region.len > 0);
         *self.places.get_mut(slot)? = (host, shared);
         self.windows.insert(slot, window);
         show(segment.mr(slot)?, key, &region, host, shared);

@@ -5,3 +5,4 @@ pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod qp;
 pub(crate) mod recv_queue;
+pub(crate) mod send_progress;

@@ -31,30 +31,48 @@ pub(crate) enum Armed {
 
 const ARMED: u32 = 3;
 
-/// Whether the program has asked for a notification, and no process has begun to notify it.
-pub(crate) fn is_armed(record: &CqRecord) -> bool {
-    // Relaxed: a hint.
-    [Armed::Solicited as u32, Armed::Next as u32].contains(&(record.armed.load(Relaxed) & ARMED))
+impl Armed {
+    /// The kind of completion that a record's word asks for.
+    fn of(word: u32) -> Armed {
+        match word & ARMED {
+            0 => Armed::Not,
+            1 => Armed::Solicited,
+            2 => Armed::Next,
+            _ => Armed::Told,
+        }
+    }
 }
 
-/// Whether a process has begun to notify the program, and has not finished.
-pub(crate) fn is_being_told(record: &CqRecord) -> bool {
-    // Relaxed: a hint.
-    record.armed.load(Relaxed) & ARMED == Armed::Told as u32
+/// The notification that the program has asked for. Relaxed: a hint.
+pub(crate) fn armed(record: &CqRecord) -> Armed {
+    Armed::of(record.armed.load(Relaxed))
 }
 
 /// Arms a notification for the program. If it was armed for the next completion of any kind, it stays so (IB
-/// specification vol. 1, 11.4.2.2).
-pub(crate) fn arm(record: &CqRecord, which: Armed) {
+/// specification vol. 1, 11.4.2.2). `holds` tells whether the CQ holds a completion of a kind; then the
+/// notification is due at once.
+pub(crate) fn arm(record: &CqRecord, index: u32, which: Armed, holds: impl FnOnce(Armed) -> bool) {
     let asked = |word: u32| {
         let before = if word & ARMED == Armed::Told as u32 { 0 } else { word & ARMED };
-        Some((word & !ARMED).wrapping_add(ARMED + 1) | before.max(which as u32))
+        (word & !ARMED).wrapping_add(ARMED + 1) | before.max(which as u32)
     };
-    // Relaxed: the word publishes nothing, here and in `wake`. The event goes through a pipe.
-    let _ = record.armed.fetch_update(Relaxed, Relaxed, asked);
-    // SeqCst, as in `wake`: a producer sees that it has to notify, or the program sees the completion when it
-    // polls after this.
+    // Release: see `wake`. Relaxed on failure: the word is loaded again.
+    let before = record.armed.fetch_update(Release, Relaxed, |word| Some(asked(word)));
+    let word = asked(before.unwrap_or_else(|word| word));
+    // SeqCst, as in `wake`: a producer sees that it has to notify, or `holds` sees the completion.
     fence(SeqCst);
+    if holds(Armed::of(word)) {
+        tell_owner(record, index, word);
+    }
+}
+
+/// Notifies the program of this process, if the record's word is still `word`.
+fn tell_owner(record: &CqRecord, index: u32, word: u32) {
+    // Relaxed: the word publishes nothing. The event goes through a pipe.
+    if record.armed.compare_exchange(word, word & !ARMED, Relaxed, Relaxed).is_ok() {
+        let generation = record.generation.load(Relaxed);
+        tell(Owner::This, record.channel_fd.load(Relaxed), EventRecord { event_type: 0, index, generation });
+    }
 }
 
 /// Names a RECV that is complete: its queue, the lower bits of its position, and its slot.
@@ -295,8 +313,16 @@ pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> 
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
-/// Notifies the program of a completion, if it asked for that.
-pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: bool) {
+/// Notifies the program of a completion, if it asked for that. `is_there` tells whether the completion was
+/// not taken yet. Otherwise a program that takes the completion, and then asks for the next one, would be
+/// notified of a completion that it has.
+pub(crate) fn wake(
+    owner: Owner<'_>,
+    record: &CqRecord,
+    index: u32,
+    solicited: bool,
+    is_there: impl FnOnce(Armed) -> bool,
+) {
     // Relaxed: it was written before the ring was published, and the caller has put a notice into the ring.
     let fd = record.channel_fd.load(Relaxed);
     if fd == 0 {
@@ -304,10 +330,13 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
     }
     // SeqCst, as in `arm`: this thread sees that it has to notify, or the program sees the completion.
     fence(SeqCst);
-    let word = record.armed.load(Relaxed);
-    let (armed, telling) = (word & ARMED, word | Armed::Told as u32);
-    let due = armed == Armed::Next as u32 || (armed == Armed::Solicited as u32 && solicited);
-    if due && record.armed.compare_exchange(word, telling, Relaxed, Relaxed).is_ok() {
+    // Acquire: if the program took the completion before it asked, `is_there` sees it taken. If it takes the
+    // completion and asks again after this load, the word is another one, and the change below fails.
+    let word = record.armed.load(Acquire);
+    let (armed, telling) = (Armed::of(word), word | Armed::Told as u32);
+    let due = armed == Armed::Next || (armed == Armed::Solicited && solicited);
+    // Relaxed: the word publishes nothing. The event goes through a pipe.
+    if due && is_there(armed) && record.armed.compare_exchange(word, telling, Relaxed, Relaxed).is_ok() {
         reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
         let told = tell(owner, fd, EventRecord { event_type: 0, index, generation });
@@ -317,20 +346,23 @@ pub(crate) fn wake(owner: Owner<'_>, record: &CqRecord, index: u32, solicited: b
     }
 }
 
-/// Notifies the owner's own program if the word has been `before` for a while, because the process that had
-/// to notify did not. Called by the owner of a CQ that has completions. Returns the word.
-pub(crate) fn wake_late(record: &CqRecord, index: u32, before: Option<u32>) -> u32 {
-    // Relaxed: only whether the word stays unchanged matters.
-    let word = record.armed.load(Relaxed);
-    let due = [Armed::Next as u32, Armed::Told as u32].contains(&(word & ARMED));
-    if due
-        && before == Some(word)
-        && record.armed.compare_exchange(word, word & !ARMED, Relaxed, Relaxed).is_ok()
-    {
-        let generation = record.generation.load(Relaxed);
-        tell(Owner::This, record.channel_fd.load(Relaxed), EventRecord { event_type: 0, index, generation });
+/// Notifies the owner's own program if the word has been `before` for a while and the CQ holds a completion
+/// of the kind that it asks for, because the process that had to notify did not. Returns the word, if the
+/// notification is due.
+pub(crate) fn wake_late(
+    record: &CqRecord,
+    index: u32,
+    before: Option<u32>,
+    holds: impl FnOnce(Armed) -> bool,
+) -> Option<u32> {
+    // Acquire, as in `wake`.
+    let word = record.armed.load(Acquire);
+    let armed = Armed::of(word);
+    let is_due = armed != Armed::Not && holds(armed);
+    if is_due && before == Some(word) {
+        tell_owner(record, index, word);
     }
-    word
+    is_due.then_some(word)
 }
 
 /// Reports that a completion is lost. The CQ is unusable from then on (IB specification vol. 1, 11.6.3.1).

@@ -8,6 +8,10 @@
 //! polls is written once for a message. A process that flushes the queue claims all slots except the one
 //! whose turn it is. Either the sender sees that the QP is in Err, or the flushing process sees the claimed
 //! turn.
+//!
+//! A [`Receipt`] names the RECV that a message took. With it, any thread of the sender finds out whether the
+//! receiver's program has the completion. The sender can also place the payload that the slot carries, if a
+//! later request must find it in the RECV's buffers.
 
 use super::completions;
 use crate::fabric::peer::Owner;
@@ -21,6 +25,7 @@ use doorbell_abi::CEnum;
 use doorbell_launch::limits::OWN;
 use doorbell_verbs::{Sge, WcOpcode, WcStatus};
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 
 /// `IBV_EVENT_SRQ_LIMIT_REACHED`.
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
@@ -30,6 +35,8 @@ pub(crate) const SOLICITED: u8 = 1 << 7;
 const DONE_WORDS: usize = 3;
 pub(crate) const CARRIED_BYTES: usize = (SLOT_WORDS - DONE_WORDS) * 8;
 const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
+/// The word of a completion that says how many bytes it carries.
+const CARRIED_WORD: usize = 2;
 
 /// The state word of a slot: its RECV's position in the queue, counted in 32 bits, the queue's generation,
 /// and the phase.
@@ -39,8 +46,11 @@ pub(crate) struct SlotState(u64);
 /// The phase of a slot's RECV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotPhase {
-    /// The slot holds no RECV.
+    /// The slot holds no RECV, or one whose completion was taken.
     Free,
+    /// The RECV was complete. Its sender, the process with this claimer number, is copying the carried
+    /// payload to the RECV's buffers, and completes the RECV again.
+    Placing(u32),
     /// The RECV may be taken.
     Posted,
     /// The process with this claimer number is writing a message into it.
@@ -69,13 +79,28 @@ impl SlotState {
         SlotState(self.without_phase() | claimer << CLAIMER_AT | 2 << PHASE_AT)
     }
 
-    fn done(self) -> SlotState {
+    pub(crate) fn done(self) -> SlotState {
         SlotState(self.without_phase() | 3 << PHASE_AT)
+    }
+
+    /// The state while the sender with this claimer number, which is not 0, places the payload.
+    fn placing(self, claimer: u32) -> SlotState {
+        SlotState(self.without_phase() | self.claimed(claimer).claimer())
+    }
+
+    /// The state of a RECV whose completion was taken.
+    fn taken(self) -> SlotState {
+        SlotState(self.without_phase())
     }
 
     /// The word that a slot stores.
     pub(crate) fn word(self) -> u64 {
         self.0
+    }
+
+    /// The state with this word.
+    pub(crate) fn of_word(word: u64) -> SlotState {
+        SlotState(word)
     }
 
     /// Only position and generation.
@@ -87,12 +112,25 @@ impl SlotState {
 
     #[inline]
     pub(crate) fn phase(self) -> SlotPhase {
-        match self.0 >> PHASE_AT {
-            0 => SlotPhase::Free,
-            1 => SlotPhase::Posted,
-            2 => SlotPhase::Claimed((self.0 >> CLAIMER_AT) as u32 & ((1 << CLAIMER_BITS) - 1)),
+        let who = (self.0 >> CLAIMER_AT) as u32 & ((1 << CLAIMER_BITS) - 1);
+        match (self.0 >> PHASE_AT, who) {
+            (0, 0) => SlotPhase::Free,
+            (0, who) => SlotPhase::Placing(who),
+            (1, _) => SlotPhase::Posted,
+            (2, who) => SlotPhase::Claimed(who),
             _ => SlotPhase::Done,
         }
+    }
+
+    /// The bits of the claimer.
+    fn claimer(self) -> u64 {
+        self.0 & ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT
+    }
+
+    /// Whether a sender has claimed or completed the RECV whose posted state was `posted`.
+    #[inline]
+    pub(crate) fn is_begun(self, posted: SlotState) -> bool {
+        self != posted && matches!(self.phase_of(posted), Some(SlotPhase::Claimed(_) | SlotPhase::Done))
     }
 
     /// The lower 32 bits of the RECV's position.
@@ -130,6 +168,12 @@ impl RqSlot {
         // there is none, and then looks for claims. So one of the two sees the other's store. Relaxed on
         // failure: the caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Frees the slot: the completion of the RECV whose posted state was `posted` is taken. Called by the owner.
+    pub(crate) fn set_taken(&self, posted: SlotState) {
+        // Release: a sender that sees it also sees the payload in the RECV's buffers.
+        self.state.store(posted.taken().0, Release);
     }
 
     /// Whether no sender has claimed the RECV that was posted here. Called by the owner after `end_lane`.
@@ -307,10 +351,11 @@ impl<'a> Slots<'a> {
                     Some(SlotPhase::Posted) => {
                         return Ok(Front { slots: self, slot, index, position, posted });
                     }
-                    Some(SlotPhase::Claimed(_) | SlotPhase::Done) => {
+                    Some(SlotPhase::Claimed(_) | SlotPhase::Done | SlotPhase::Placing(_)) => {
                         self.advance(position);
                         continue;
                     }
+                    // The claimer of a RECV that was taken has advanced the head before it completed the RECV.
                     Some(SlotPhase::Free) | None => {}
                 }
             }
@@ -462,6 +507,12 @@ impl<'a> Front<'a> {
                 .is_none_or(|cq| self.slots.is_full(self.position, cq.cqe.load(Relaxed)))
     }
 
+    /// The receipt of the message that takes the RECV, in receive queue `rq`.
+    #[inline(always)]
+    pub(crate) fn receipt(&self, rq: u32) -> Receipt {
+        Receipt::new((rq, self.index), self.posted, self.slots.turn.is_some())
+    }
+
     /// Whether the RECV is still untaken, so that everything read from it so far was as posted.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
@@ -501,6 +552,161 @@ impl<'a> Front<'a> {
         }
         Some(RecvClaim { record: slots.record, slot, posted, index, position, turn: None, slots })
     }
+}
+
+/// Names the RECV that a message took. It is two words, so that it is passed and stored word by word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// The posted state of the RECV.
+    posted: NonZeroU64,
+    /// The index of the receive queue, the slot from bit `SLOT_AT` on, and whether the queue has one sender.
+    place: u64,
+}
+
+const SLOT_AT: u32 = 32;
+const IN_TURN: u64 = 1 << 63;
+
+impl Receipt {
+    /// The receipt for the RECV with this posted state in a slot of receive queue `rq`.
+    #[inline(always)]
+    fn new((rq, slot): (u32, u32), posted: SlotState, in_turn: bool) -> Receipt {
+        const POSTED: NonZeroU64 = NonZeroU64::new(1 << PHASE_AT).expect("a bit");
+        let place = u64::from(rq) | u64::from(slot) << SLOT_AT | if in_turn { IN_TURN } else { 0 };
+        Receipt { posted: POSTED | posted.0, place }
+    }
+
+    /// Index of the receive queue.
+    pub(crate) fn rq(&self) -> u32 {
+        self.place as u32
+    }
+
+    /// Whether completions of the queue are taken in order, because it has only one sender.
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.place & IN_TURN != 0
+    }
+
+    fn posted(&self) -> SlotState {
+        SlotState(self.posted.get())
+    }
+
+    fn slot<'a>(&self, segment: &'a Segment) -> Option<(&'a RqRecord, &'a RqSlot)> {
+        let record = segment.rq(self.rq() as usize)?;
+        let slot = (self.place & !IN_TURN) >> SLOT_AT;
+        Some((record, Slots::of(segment, record)?.slot(slot as u32)?))
+    }
+
+    /// Whether the owner has taken the RECV's completion, so that its program has the message or gets it from
+    /// the poll that is under way. Also `true` if the queue was reset or destroyed. A sender that sees
+    /// anything that the program did with the message sees the completion taken: the owner stores that
+    /// (`pass`, `RqSlot::set_taken`) before its poll returns.
+    pub(crate) fn is_taken(&self, segment: &Segment) -> bool {
+        let Some(record) = segment.rq(self.rq() as usize) else { return true };
+        if self.is_in_turn() {
+            // Acquire: pairs with `pass`.
+            let polled = record.posted.0.polled.load(Acquire);
+            return (polled as u32).wrapping_sub(self.posted().position() as u32) as i32 > 0;
+        }
+        let state = self.slot(segment).map(|(_, slot)| slot.state());
+        state.is_none_or(|state| matches!(state.phase_of(self.posted()), Some(SlotPhase::Free) | None))
+    }
+
+    /// Takes over the copy of the payload that the RECV's slot carries. Called by the message's sender.
+    pub(crate) fn begin_placing<'a>(&self, segment: &'a Segment, claimer: u32) -> PlacingStep<'a> {
+        let Some((record, slot)) = self.slot(segment) else { return PlacingStep::Over };
+        let posted = self.posted();
+        let placing = Placing { slot, done: posted.done(), during: posted.placing(claimer) };
+        if !slot.change(placing.done, placing.during) {
+            return PlacingStep::Over;
+        }
+        reach(Point::PlacingBegun);
+        // SeqCst, after `change`: the owner sees that a sender is placing, or this load sees that the owner
+        // has begun to copy (`begin_taking`).
+        let taking = record.posted.0.taking.load(SeqCst);
+        if taking == posted.0 {
+            placing.end(false);
+            return PlacingStep::Busy;
+        }
+        // The state of a slot stays as it is when its completion is taken in turn. Otherwise the owner may
+        // have taken the completion since the change.
+        if taking == placing.done.0 || self.is_taken(segment) {
+            placing.end(false);
+            return PlacingStep::Over;
+        }
+        PlacingStep::Begun(placing)
+    }
+}
+
+/// Whether a sender may place the payload that a slot carries.
+pub(crate) enum PlacingStep<'a> {
+    /// The payload is placed, or nobody needs it any more.
+    Over,
+    /// The owner is copying it.
+    Busy,
+    /// The sender has to place it.
+    Begun(Placing<'a>),
+}
+
+/// A carried payload that its sender is placing.
+pub(crate) struct Placing<'a> {
+    slot: &'a RqSlot,
+    done: SlotState,
+    during: SlotState,
+}
+
+impl Placing<'_> {
+    /// The RECV's result, and its payload.
+    pub(crate) fn payload(&self) -> (RecvDone, Carried) {
+        let done = RecvDone::of(self.slot);
+        let mut carried = Carried::none();
+        carried.take(self.slot, done.carried.into());
+        (done, carried)
+    }
+
+    /// Completes the RECV again. If the payload is not placed, its owner copies it.
+    pub(crate) fn end(self, is_placed: bool) {
+        if is_placed {
+            let done = RecvDone { carried: 0, ..RecvDone::of(self.slot) };
+            // Release: an owner that has loaded the state before may load this word now. It then finds the
+            // payload in place.
+            self.slot.words[CARRIED_WORD].store(done.to_words()[CARRIED_WORD], Release);
+        }
+        reach(Point::PlacingEnds);
+        // The change publishes the payload. It fails if the owner has posted the slot again, because it had
+        // taken the completion before.
+        self.slot.change(self.during, self.done);
+    }
+}
+
+/// Ends the placing of a payload by a process that has exited: the owner copies the payload.
+pub(crate) fn abandon_placing(slot: &RqSlot, during: SlotState) {
+    slot.change(during, during.done());
+}
+
+/// Begins to copy the payload that a completion carries. `false` if its sender is placing it; then the RECV
+/// is not complete. Called by the owner.
+pub(crate) fn begin_taking(record: &RqRecord, slot: &RqSlot, posted: SlotState) -> bool {
+    // SeqCst, here and below: see `Receipt::begin_placing`.
+    record.posted.0.taking.store(posted.0, SeqCst);
+    let is_done = SlotState(slot.state.load(SeqCst)).phase_of(posted) == Some(SlotPhase::Done);
+    if !is_done {
+        record.posted.0.taking.store(0, Relaxed);
+    }
+    is_done
+}
+
+/// Ends the copy. The completion is taken by now. Called by the owner.
+pub(crate) fn end_taking(record: &RqRecord, posted: SlotState) {
+    // Release: a sender that sees no copy under way sees the completion taken.
+    record.posted.0.taking.store(posted.done().0, Release);
+}
+
+/// Records that the completions up to the RECV at a position are taken, if they are taken in order. Called by
+/// the owner.
+#[inline]
+pub(crate) fn pass(record: &RqRecord, position: u64) {
+    // Release: see `Receipt::is_taken`. Senders also use it to count how many completions the CQ has room
+    // for. The slot's state orders the slot's words.
+    record.posted.0.polled.store(position + 1, Release);
 }
 
 /// The result of a RECV.
@@ -547,7 +753,8 @@ impl RecvDone {
     /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
     #[inline(always)]
     pub(crate) fn write(self, slot: &RqSlot) {
-        // Relaxed: the state publishes the words of a claimed slot. Only the owner reads a slot that is done.
+        // Relaxed: the state publishes the words of a claimed slot. A sender that places the payload of a done
+        // one finds nothing to place.
         for (to, from) in slot.words.iter().zip(self.to_words()) {
             to.store(from, Relaxed);
         }
@@ -555,8 +762,9 @@ impl RecvDone {
 
     /// The result in a slot that is done.
     pub(crate) fn of(slot: &RqSlot) -> RecvDone {
-        // Relaxed: the state, which was loaded before, publishes the words.
-        let [first, second, third] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
+        // Relaxed: the state, which was loaded before, publishes the words. Acquire: see `Placing::end`.
+        let [first, second] = std::array::from_fn(|n| slot.words[n].load(Relaxed));
+        let third = slot.words[CARRIED_WORD].load(Acquire);
         let [flags, status, opcode, carried] = ((third >> 32) as u32).to_le_bytes();
         RecvDone {
             qpn: first as u32,
@@ -571,7 +779,15 @@ impl RecvDone {
         }
     }
 
-    fn wakes(&self) -> bool {
+    /// The payload bytes that the completion in a slot carries.
+    #[inline(always)]
+    pub(crate) fn carried_in(slot: &RqSlot) -> u8 {
+        // Acquire: see `Placing::end`.
+        (slot.words[CARRIED_WORD].load(Acquire) >> (u64::BITS - u8::BITS)) as u8
+    }
+
+    /// Whether the completion is solicited or an error.
+    pub(crate) fn wakes(&self) -> bool {
         self.flags & SOLICITED != 0 || self.status != 0
     }
 }
@@ -676,18 +892,16 @@ impl Completer<'_> {
             }
         }
         reach(Point::TurnPassed);
-        // Relaxed, here and below: the records are unchanged since the QP was found to accept messages.
-        let cq = self.srq.map_or(&self.qp.cq, |_| &claim.record.cq).load(Relaxed);
-        let Some(record) = self.segment.cq(cq as usize) else { return false };
+        let Some((cq, record)) = self.cq(claim.record) else { return false };
         if !lane {
-            let rq = self.srq.unwrap_or_else(|| self.qp.rq.load(Relaxed));
-            let what = completions::RecvNotice::new(rq, claim.position, claim.index);
+            let what = completions::RecvNotice::new(self.rq(), claim.position, claim.index);
             if !completions::push(self.segment, record, what) {
                 completions::overrun(self.owner, record, cq);
                 return false;
             }
         }
-        completions::wake(self.owner, record, cq, done.wakes());
+        let is_there = |_| !self.receipt(claim).is_taken(self.segment);
+        completions::wake(self.owner, record, cq, done.wakes(), is_there);
         true
     }
 
@@ -704,6 +918,34 @@ impl Completer<'_> {
         turn.change(claim.posted.claimed(self.claimer), claim.posted);
         if self.qp.is_in_error() {
             flush(self);
+        }
+    }
+
+    /// Index and record of the CQ for RECVs of this queue. Relaxed, here and in [`Completer::rq`]: the records
+    /// are unchanged since the QP was found to accept messages.
+    fn cq(&self, rq: &RqRecord) -> Option<(u32, &CqRecord)> {
+        let cq = self.srq.map_or(&self.qp.cq, |_| &rq.cq).load(Relaxed);
+        Some((cq, self.segment.cq(cq as usize)?))
+    }
+
+    /// Index of the receive queue.
+    #[inline(always)]
+    pub(crate) fn rq(&self) -> u32 {
+        self.srq.unwrap_or_else(|| self.qp.rq.load(Relaxed))
+    }
+
+    /// The receipt of the message that has taken this RECV.
+    #[inline(always)]
+    pub(crate) fn receipt(&self, claim: &RecvClaim<'_>) -> Receipt {
+        Receipt::new((self.rq(), claim.index), claim.posted, claim.slots.turn.is_some())
+    }
+
+    /// Notifies the program of a RECV that is complete again, in case that its program has looked meanwhile.
+    pub(crate) fn wake_again(&self, receipt: &Receipt, done: &RecvDone) {
+        let found = self.segment.rq(receipt.rq() as usize).and_then(|rq| self.cq(rq));
+        if let Some((cq, record)) = found {
+            let is_there = |_| !receipt.is_taken(self.segment);
+            completions::wake(self.owner, record, cq, done.wakes(), is_there);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The parts of the biased lock that depend on the system: the running thread's number, and two fences of
-//! unequal cost.
+//! The parts of the biased lock and of the copy records that depend on the system: the running thread's
+//! number, and pairs of fences of unequal cost.
 //!
 //! The fences keep two threads from missing each other. Each thread stores to a word of its own, passes its
 //! fence, and loads the other thread's word. At least one of the two loads sees the other thread's store. The
@@ -7,7 +7,7 @@
 //! [`heavy_fence`], a system call.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence, fence};
 
 /// All thread numbers are multiples of this.
 pub(crate) const THREAD_UNIT: usize = 64;
@@ -54,6 +54,25 @@ pub(crate) fn heavy_fence() {
     assert!(ordered, "membarrier(2) was there when it was first asked for");
 }
 
+/// The costly side of a pair of fences between processes. The other process passes [`light_fence`]. It must
+/// have called [`takes_global_fence`] before, with success.
+pub(crate) fn global_fence() {
+    if !membarrier(GLOBAL_EXPEDITED) {
+        fence(SeqCst);
+    }
+}
+
+/// Whether this process can pass [`global_fence`].
+pub(crate) fn has_global_fence() -> bool {
+    membarrier(GLOBAL_EXPEDITED)
+}
+
+/// Registers this process, so that the [`global_fence`] of any process acts on its threads; returns whether
+/// it does. Its cost is that of [`has_heavy_fence`]. Only the first call costs it.
+pub(crate) fn takes_global_fence() -> bool {
+    membarrier(REGISTER_GLOBAL_EXPEDITED)
+}
+
 /// Whether this system has [`heavy_fence`]. The system is asked once.
 ///
 /// The registration is cheap as long as the process has one thread. With several threads the kernel waits
@@ -64,6 +83,9 @@ pub(crate) fn has_heavy_fence() -> bool {
     *HAS.get_or_init(|| membarrier(REGISTER_PRIVATE_EXPEDITED))
 }
 
+/// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
+const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, `MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED`.
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;

@@ -145,7 +145,8 @@ fn a_buffer_may_go_after_its_qp() {
         send(&side, 9, &memory, 64);
         let number = side.qp.num();
         drop(side);
-        assert!(process().regions.deregister(process().segment, other.key));
+        let revoked = process().regions.deregister(process().segment, other.key).expect("a region");
+        process().settle(revoked, "ibv_dereg_mr(3)");
         // SAFETY: as above.
         let came = unsafe { std::slice::from_raw_parts((other.addr + 4096) as *const u8, 64) };
         assert!(came.iter().all(|byte| *byte == 0x5a), "shared: {shared}");
@@ -200,7 +201,8 @@ fn each_cq_keeps_the_completions_of_its_own() {
         srq: None,
         async_pipe: pipe(),
     };
-    let side = Side { cq: cqs[0].clone(), qp: Qp::new(process(), parts).expect("a QP") };
+    let (cq, pipe) = (cqs[0].clone(), pipe());
+    let side = Side { cq, qp: Qp::new(process(), parts).expect("a QP"), pipe };
     let (number, before) = (side.qp.num(), generation(side.qp.num()));
     side.connect(number, Patience { timeout: 14, rnr_retry: 7 });
     side.qp.post_recv(1, &recv_sge(&memory)).expect("there is room");

@@ -162,7 +162,8 @@ fn no_write_goes_the_short_way_where_this_side_has_changed() {
     pair.side.qp.modify(&attr).expect("it may change");
     pair.prepare();
     let process = Process::current().expect("this process can use the device");
-    assert!(process.regions.deregister(process.segment, pair.here.key));
+    let revoked = process.regions.deregister(process.segment, pair.here.key).expect("a region");
+    process.settle(revoked, "deregister");
     assert!(!pair.goes(0, 8, |_, _| {}), "the own region is gone");
     assert_eq!(pair.write_long(), u64::from(WcStatus::LocProtErr.to_c()));
     assert!(!pair.goes(0, 8, |_, _| {}), "the QP is in Err");

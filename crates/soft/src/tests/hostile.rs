@@ -29,7 +29,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
     let key = process.regions.register(process.segment, region, region.addr).expect("a region");
     for round in 0..300 {
         let side = Side::new(process, QpType::Rc, CAP, CQE);
-        let Side { cq, qp } = &side;
+        let Side { cq, qp, .. } = &side;
         side.connect(qp.num(), Patience { timeout: 1, rnr_retry: 1 });
         let mut expected = HashSet::new();
         let sge = [Sge { addr: region.addr, length: 64, lkey: key }];

@@ -1,14 +1,19 @@
 //! Tests of the device from inside: between two processes, and with corrupted records.
 
+mod aliases;
 mod between;
 mod destroyed;
 mod direct;
 mod hostile;
 mod many;
+mod order;
 #[path = "../../../soft-so/tests/soft-so/common/own_time.rs"]
 mod own_time;
 mod peer;
+mod placing;
 mod receiving;
+mod revoking;
+mod rounds;
 mod soak;
 mod timers;
 
@@ -30,6 +35,8 @@ const PD: u32 = 1;
 struct Side {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
+    /// The pipe for the QP's asynchronous events. A CQ that was made with the QP has it as its channel, too.
+    pipe: Arc<EventPipe>,
 }
 
 /// How long a connected QP retries.
@@ -71,9 +78,9 @@ impl Side {
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
             srq,
-            async_pipe: pipe,
+            async_pipe: pipe.clone(),
         };
-        Side { cq, qp: Qp::new(process, parts).expect("a QP") }
+        Side { cq, qp: Qp::new(process, parts).expect("a QP"), pipe }
     }
 
     /// Takes the QP to Rts, connected to QP `dest`.

@@ -1,11 +1,15 @@
 //! A process that tests start as the other side, and the commands that it carries out.
 
 use super::own_time::OwnTime;
-use super::{PD, Patience, Side, scribble};
+use super::revoking::{CAUGHT, CAUGHT_AT};
+use super::{PD, Patience, Side, rounds, scribble};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
+use crate::memory::maps;
+use crate::memory::objects::HostMemory;
 use crate::memory::records::{MrRecord, index_of};
 use crate::memory::transfer::{self, Far, Piece};
+use crate::point::{Point, arm};
 use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_transport::{Keys, Region};
@@ -14,9 +18,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
 
 /// Set in the process that the tests start.
 const PEER: &str = "DOORBELL_TEST_PEER";
@@ -94,9 +99,37 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
     (Buffer { addr, key: register(process, addr) }, second, id, file)
 }
 
+/// Registered memory in this process's arena, for good.
+pub(super) fn arena(process: &'static Process) -> Buffer {
+    let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
+    Buffer { addr, key: register(process, addr) }
+}
+
+/// Sends this process a signal when it reaches the point with this number.
+fn signal_at(point: u32, signal: i32) {
+    static SIGNAL: AtomicI32 = AtomicI32::new(0);
+    fn raise() {
+        // SAFETY: a signal to this thread, which gets no further. It stops or ends the whole process.
+        unsafe { libc::raise(SIGNAL.load(SeqCst)) };
+    }
+    SIGNAL.store(signal, SeqCst);
+    let points =
+        [Point::TakingBegun, Point::PlacingBegun, Point::PlacingEnds, Point::TurnPassed, Point::CellWritten];
+    let point = points.into_iter().find(|of| *of as u32 == point).expect("one of these points");
+    arm(point, 1, raise);
+}
+
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
-    process.regions.register(process.segment, region, addr).expect("a region")
+    // Not all of the memory is mapped.
+    let object = maps::check(addr..addr + HOLE as u64, true).expect("it is mapped");
+    process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
+}
+
+/// The lkey of a region of all memory.
+pub(super) fn register_all(process: &'static Process) -> u32 {
+    let region = Region { pd: PD, addr: 0, len: u64::MAX, access: AccessFlags::LOCAL_WRITE };
+    process.regions.register(process.segment, region, 0).expect("a region")
 }
 
 /// A QP that is not connected.
@@ -154,8 +187,18 @@ impl Peer {
     }
 
     pub(super) fn ask(&mut self, command: &str) -> Vec<u64> {
+        self.tell(command);
+        self.answer()
+    }
+
+    /// Sends a command without waiting for its answer.
+    pub(super) fn tell(&mut self, command: &str) {
         let to = self.to.as_mut().expect("its input");
         writeln!(to, "{command}").expect("it listens");
+    }
+
+    /// The next answer.
+    pub(super) fn answer(&mut self) -> Vec<u64> {
         let mut line = String::new();
         while self.from.read_line(&mut line).expect("it answers") > 0 {
             if let Some((_, numbers)) = line.split_once(ANSWER) {
@@ -163,7 +206,31 @@ impl Peer {
             }
             line.clear();
         }
-        panic!("the peer ended when asked {command:?}");
+        panic!("the peer has ended");
+    }
+
+    /// Stops the peer when it reaches a point.
+    pub(super) fn stop_at(&mut self, point: Point) {
+        self.ask(&format!("signal-at {} {}", point as u32, libc::SIGSTOP));
+    }
+
+    /// Kills the peer when it reaches a point.
+    pub(super) fn kill_at(&mut self, point: Point) {
+        self.ask(&format!("signal-at {} {}", point as u32, libc::SIGKILL));
+    }
+
+    /// Lets a stopped peer go on.
+    pub(super) fn go_on(&self) {
+        // SAFETY: a child of this process that was not waited for.
+        unsafe { libc::kill(self.process.id() as i32, libc::SIGCONT) };
+    }
+
+    /// Waits until the peer is stopped.
+    pub(super) fn wait_until_stopped(&self) {
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        let found = unsafe { libc::waitpid(self.process.id() as i32, &mut status, libc::WUNTRACED) };
+        assert!(found > 0 && libc::WIFSTOPPED(status), "the peer has ended: {status:#x}");
     }
 
     /// Registered memory in the peer's arena.
@@ -251,6 +318,7 @@ pub(super) fn run_on(processor: usize) {
 struct Told {
     process: &'static Process,
     memory: Buffer,
+    arena: Buffer,
     side: Option<Side>,
     beside: Option<Side>,
     file: Option<File>,
@@ -288,17 +356,57 @@ impl Told {
                 self.file = file;
                 return vec![buffer.addr, buffer.key.into(), second, id as u64];
             }
+            "map" => {
+                let file = File::options().read(true).write(true).open(words[1]).expect("a file");
+                let protection = libc::PROT_READ | libc::PROT_WRITE;
+                // SAFETY: a new mapping.
+                let addr = unsafe {
+                    let fd = file.as_raw_fd();
+                    libc::mmap(std::ptr::null_mut(), BUFFER, protection, libc::MAP_SHARED, fd, 0) as u64
+                };
+                return vec![addr, register(self.process, addr).into()];
+            }
             "replace" => {
-                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
+                self.deregister(number(1) as u32);
                 return vec![register(self.process, self.memory.addr).into()];
             }
             "arena" => {
-                let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
-                return vec![addr, register(self.process, addr).into()];
+                self.arena = arena(self.process);
+                return vec![self.arena.addr, self.arena.key.into()];
             }
-            "deregister" => {
-                assert!(self.process.regions.deregister(self.process.segment, number(1) as u32));
+            "echo" => {
+                let words: Vec<u64> = (1..words.len()).map(number).collect();
+                let memory = if words[0] == 0 { self.memory } else { self.arena };
+                return vec![rounds::echo(self.side(), memory, &words[1..])];
             }
+            "answer" => self.answer(),
+            "store" => {
+                // SAFETY: memory of this process that stays mapped.
+                let word = unsafe { &*(number(1) as *const AtomicU64) };
+                word.store(number(2), SeqCst);
+            }
+            "signal-at" => signal_at(number(1) as u32, number(2) as i32),
+            "recv-at" => {
+                let sge = [Sge { addr: number(1), length: RECV_BYTES as u32, lkey: number(2) as u32 }];
+                self.side().qp.post_recv(99, &sge).expect("a RECV");
+            }
+            "word" => {
+                // SAFETY: as above.
+                let word = unsafe { &*(number(1) as *const AtomicU64) };
+                return vec![word.load(SeqCst)];
+            }
+            "write" => {
+                let sge = [Sge { addr: self.memory.addr, length: number(3) as u32, lkey: self.memory.key }];
+                let remote = RemoteAddr { addr: number(1), rkey: number(2) as u32 };
+                let wr = SendWr::new(0, SendOp::Write(remote), &sge).flags(SendFlags::SIGNALED);
+                self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
+            }
+            "send" => {
+                let sge = [Sge { addr: self.memory.addr, length: number(1) as u32, lkey: self.memory.key }];
+                let wr = SendWr::new(0, SendOp::Send, &sge);
+                self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
+            }
+            "deregister" => self.deregister(number(1) as u32),
             "rights" => self.set_rights(number(1) as u32, AccessFlags::from_bits_truncate(number(2) as u32)),
             "allow" => {
                 let access = Some(AccessFlags::from_bits_truncate(number(1) as u32));
@@ -335,6 +443,12 @@ impl Told {
             // SAFETY: one of the mappings of `shared`.
             "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
             "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
+            "catch-at" => arm(CAUGHT_AT[number(1) as usize], number(2) as u32, catch),
+            "stop-at" => arm(CAUGHT_AT[number(1) as usize], number(2) as u32, stop),
+            "post" => {
+                let remote = RemoteAddr { addr: number(2), rkey: number(3) as u32 };
+                return self.post(words[1], remote, number(4) as u32);
+            }
             "scribble" => self.scribble(number(1), number(2)),
             // As if a process were stopped while it changes a region, and then went on.
             "change" => {
@@ -350,7 +464,13 @@ impl Told {
     fn set_rights(&self, key: u32, access: AccessFlags) {
         let place = self.process.regions.find(key).expect("a region");
         let region = Region { access, ..place.region };
-        self.process.regions.replace(self.process.segment, key, region, place.host).expect("it is there");
+        let changed = self.process.regions.replace(self.process.segment, key, region, place.host);
+        self.process.settle(changed.expect("it is there"), "rights");
+    }
+
+    fn deregister(&self, key: u32) {
+        let revoked = self.process.regions.deregister(self.process.segment, key).expect("a region");
+        self.process.settle(revoked, "deregister");
     }
 
     fn new_qp(&mut self, qp_type: u32, dest: u32) -> u64 {
@@ -384,6 +504,48 @@ impl Told {
         }
     }
 
+    /// Sends 8 bytes, and waits until they have arrived.
+    fn answer(&self) {
+        let sge = [Sge { addr: self.memory.addr, length: 8, lkey: self.memory.key }];
+        let wr = SendWr::new(0, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
+        self.side().qp.begin_post().post_wr(&wr, None).expect("there is room");
+        self.side().wait_for(1);
+    }
+
+    /// Posts a work request to a region of the other process, with this process's buffer, and returns its status
+    /// and the first word of the buffer if it fetches bytes.
+    fn post(&self, op: &str, remote: RemoteAddr, length: u32) -> Vec<u64> {
+        let Buffer { addr, key } = self.memory;
+        let side = self.side();
+        let sge = [Sge { addr, length, lkey: key }];
+        let signaled = SendFlags::SIGNALED;
+        let verb = match op {
+            "write" => {
+                let mut posting = side.qp.begin_post();
+                if posting.write_directly(1, remote, &sge[0], signaled) {
+                    drop(posting);
+                    return vec![side.wait_for(1)[0][1]];
+                }
+                SendOp::Write(remote)
+            }
+            "list" => SendOp::Write(remote),
+            "imm" => SendOp::WriteWithImm(remote, 7),
+            "send" => SendOp::Send,
+            "read" => SendOp::Read(remote),
+            "add" => SendOp::FetchAdd { remote, add: 1 },
+            other => panic!("{other} is not known"),
+        };
+        let wr = SendWr::new(1, verb, &sge).flags(signaled);
+        let count = if op == "list" { 3 } else { 1 };
+        let mut posting = side.qp.begin_post();
+        (0..count).for_each(|_| posting.post_wr(&wr, None).expect("there is room"));
+        drop(posting);
+        let status = side.wait_for(count)[count - 1][1];
+        // SAFETY: this process's buffer.
+        let first = unsafe { (addr as *const u64).read() };
+        if op == "read" { vec![status, first] } else { vec![status] }
+    }
+
     /// Posts a single message from a processor.
     fn post_on(&self, processor: usize) {
         run_on(processor);
@@ -408,6 +570,22 @@ impl Told {
     }
 }
 
+/// Reports that this thread is caught, and waits for a line of input.
+fn catch() {
+    println!("{ANSWER} {CAUGHT}");
+    let mut byte = 0u8;
+    // SAFETY: the buffer is one byte. The buffer of standard input is empty, because the line is written only
+    // after the report.
+    while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {}
+}
+
+/// Reports that this process is caught, and stops it.
+fn stop() {
+    println!("{ANSWER} {CAUGHT}");
+    // To this thread: another thread would stop the process a moment later. SAFETY: takes a number.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
 /// The process that the tests start. It carries out commands until its input ends.
 #[test]
 #[ignore = "the other side of other tests"]
@@ -416,8 +594,8 @@ fn the_peer() {
         return;
     }
     let process = Process::current().expect("this process can use the device");
-    let mut told =
-        Told { process, memory: buffer(process), side: None, beside: None, file: None, begun: None };
+    let (memory, arena) = (buffer(process), Buffer { addr: 0, key: 0 });
+    let mut told = Told { process, memory, arena, side: None, beside: None, file: None, begun: None };
     for line in std::io::stdin().lines() {
         let line = line.expect("a line");
         let answer = told.carry_out(&line.split_whitespace().collect::<Vec<_>>());

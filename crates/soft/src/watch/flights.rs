@@ -5,6 +5,7 @@
 
 use super::strict::Held;
 use super::trace::{self, Slice};
+use crate::memory::copy::copy_in_order;
 use crate::sync::lock;
 use doorbell_abi::CEnum;
 use doorbell_abi::status_name;
@@ -58,7 +59,7 @@ impl Awaited {
         for sge in &self.sges {
             let part = (sge.length as usize).min(self.bytes.len() - at);
             // SAFETY: `new`'s caller promised the buffers; `part` is at most the bytes left of the result.
-            unsafe { std::ptr::copy_nonoverlapping(self.bytes.as_ptr().add(at), sge.addr as *mut u8, part) };
+            unsafe { copy_in_order(self.bytes.as_ptr().add(at), sge.addr as *mut u8, part) };
             at += part;
         }
     }

@@ -7,8 +7,9 @@
 //! - A receive queue is the CQ's *lane* if its QP is the only one that receives at this CQ. The CQ polls the
 //!   lane itself, so senders announce nothing.
 //!
-//! Each completion of a send records the positions of ring and lane at that time. So completions are returned
-//! in the order in which they arrived.
+//! The completion of a send is entered into the private queue before its peer can see the request, with the
+//! positions of ring and lane at that time. So completions are returned in the order in which they arrived, and
+//! the peer's answer to a request never precedes the request's completion.
 
 mod shown;
 mod state;
@@ -20,7 +21,9 @@ use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::memory::records::{CqRecord, QpRecord};
-use crate::rings::completions::{Armed, arm, is_armed, is_being_told, overrun, wake, wake_late};
+use crate::point::{Point, reach};
+use crate::rings::completions::{Armed, arm, armed, overrun, wake, wake_late};
+use crate::rings::recvs::Receipt;
 use crate::sync::lock;
 use doorbell_abi::ibv_wc;
 use doorbell_verbs::WcStatus;
@@ -133,20 +136,57 @@ impl Cq {
         self.state.lock().forget(user);
     }
 
-    /// Adds a completion of this process; `false` if it is lost because the CQ is full. It is inlined, so
-    /// that the parts of `own` are stored at their final place. A struct that goes through memory is read
-    /// there in larger pieces than it was written. Such a read waits until the previous message has reached
-    /// the peer.
+    /// Enters a completion of this process, which becomes due when its request is done; `false` if it is lost
+    /// because the CQ is full. It is inlined, so that the parts of `own` are stored at their final place. A
+    /// struct that goes through memory is read there in larger pieces than it was written. Such a read waits
+    /// until the previous message has reached the peer.
     #[inline(always)]
-    pub(crate) fn push(&self, own: SendDone) -> bool {
-        let is_error = own.status != WcStatus::Success;
-        let has_room = self.state.push(own, u64::from(self.cqe.load(Relaxed)));
-        if has_room {
-            wake(Owner::This, self.record, self.index, is_error);
-        } else {
+    pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) -> bool {
+        let (sender, cqe) = (user.sender.load(Relaxed), u64::from(self.cqe.load(Relaxed)));
+        let has_room = self.state.enter(own, sender, receipt, cqe);
+        if !has_room {
             overrun(Owner::This, self.record, self.index);
         }
+        reach(Point::Entered);
         has_room
+    }
+
+    /// Sets the RECV that the message of an entered request takes.
+    pub(crate) fn set_receipt(&self, (qp_num, number): (u32, u64), receipt: Receipt) {
+        if let Some(queued) = self.state.lock().entered(qp_num, number) {
+            queued.set_receipt(receipt);
+        }
+    }
+
+    /// Sets the result of an entered request.
+    #[cold]
+    pub(crate) fn set_status(&self, (qp_num, number): (u32, u64), status: WcStatus) {
+        if let Some(queued) = self.state.lock().entered(qp_num, number) {
+            queued.set_status(status);
+        }
+    }
+
+    /// Takes back the completions entered for a QP's requests from `number` on.
+    #[cold]
+    pub(crate) fn take_back(&self, (qp_num, number): (u32, u64)) {
+        self.state.lock().take_back(qp_num, number);
+    }
+
+    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since
+    /// they were entered. Returns whether any have arrived.
+    pub(crate) fn move_back(&self, (qp_num, number): (u32, u64)) -> bool {
+        self.state.lock().move_back(qp_num, number)
+    }
+
+    /// Notifies the program of an entered completion that is due now.
+    #[inline(always)]
+    pub(crate) fn tell(&self, is_error: bool) {
+        wake(Owner::This, self.record, self.index, is_error, |armed| self.holds(armed));
+    }
+
+    /// Whether a poll would find a completion of the kind that the program waits for.
+    fn holds(&self, armed: Armed) -> bool {
+        self.state.lock().holds(armed == Armed::Solicited)
     }
 
     /// Takes completions, oldest first, into the front of `wcs`, and returns how many it took. An overrun CQ
@@ -204,14 +244,15 @@ impl Cq {
         self.state.looks_empty(self.process.segment)
     }
 
-    /// Asks for an event at the next completion (ibv_req_notify_cq(3)).
+    /// Asks for an event at the next completion (ibv_req_notify_cq(3)). If the CQ holds one, the event comes at
+    /// once, as from a ConnectX.
     pub(crate) fn request_notify(self: &Arc<Cq>, solicited_only: bool) {
         if self.tells && !self.is_looked_at.swap(true, Relaxed) {
             self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);
         }
-        // If the CQ is empty now, any completion found later arrived after this request.
-        self.empty_polls.store(self.looks_empty().into(), Relaxed);
-        arm(self.record, if solicited_only { Armed::Solicited } else { Armed::Next });
+        self.empty_polls.store(0, Relaxed);
+        let which = if solicited_only { Armed::Solicited } else { Armed::Next };
+        arm(self.record, self.index, which, |armed| self.tells && self.holds(armed));
     }
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
@@ -232,13 +273,12 @@ impl Sleeping for Cq {
     /// Wakes the program in place of a sender. The sender may have been stopped or have exited before it
     /// notified the program of a completion, or while it did so.
     fn look(&self) {
-        if !is_armed(self.record) && !is_being_told(self.record) {
+        if armed(self.record) == Armed::Not {
             return;
         }
         self.look_after_senders();
-        let there = self.empty_polls.load(Relaxed) > 0 && !self.looks_empty();
         let mut seen = lock(&self.seen);
-        *seen = there.then(|| wake_late(self.record, self.index, *seen));
+        *seen = wake_late(self.record, self.index, *seen, |armed| !self.looks_empty() && self.holds(armed));
     }
 }
 

@@ -4,6 +4,7 @@ use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
 use crate::memory::segment::Segment;
 use crate::rings::completions::{CompletionRing, RingPlace};
+use crate::rings::recvs::{Receipt, SlotState};
 use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
@@ -20,10 +21,10 @@ pub(super) struct ShownState {
     /// The newest ring, and the position of its next completion.
     ring: AtomicU64,
     head: AtomicU64,
-    /// The slot of the lane's next RECV, and the state word that it has until a message arrives. Null without
+    /// The slot of the lane's next RECV, and the state word that it has when the RECV is posted. Null without
     /// a lane.
     lane_slot: AtomicPtr<RqSlot>,
-    lane_state: AtomicU64,
+    lane_posted: AtomicU64,
 }
 
 /// Holds the lock of a CQ until it is dropped.
@@ -41,7 +42,7 @@ impl ShownState {
             ring: AtomicU64::new(ring.in_record()),
             head: AtomicU64::new(head),
             lane_slot: AtomicPtr::new(std::ptr::null_mut()),
-            lane_state: AtomicU64::new(0),
+            lane_posted: AtomicU64::new(0),
         }
     }
 
@@ -50,14 +51,13 @@ impl ShownState {
         CqGuard { shown: self, state: self.state.lock() }
     }
 
-    /// Adds a completion of this process; `false` if the CQ holds `cqe` completions already.
+    /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already.
     #[inline(always)]
-    pub(super) fn push(&self, own: SendDone, cqe: u64) -> bool {
+    pub(super) fn enter(&self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
         let mut state = self.state.lock();
-        if state.held(cqe) >= cqe {
+        if !state.enter(own, sender, receipt, cqe) {
             return false;
         }
-        state.push(own);
         // The other words of the copy are unchanged. Release: a poll that sees this takes the lock, and finds
         // the completion.
         self.waiting.store(true, Release);
@@ -75,10 +75,10 @@ impl ShownState {
         let (ring, head) = state.newest_ring().front();
         self.ring.store(ring.in_record(), Relaxed);
         self.head.store(head, Relaxed);
-        let (slot, untaken) = state
+        let (slot, posted) = state
             .next_of_lane()
-            .map_or((std::ptr::null(), 0), |(slot, untaken)| (&raw const *slot, untaken.word()));
-        self.lane_state.store(untaken, Relaxed);
+            .map_or((std::ptr::null(), 0), |(slot, posted)| (&raw const *slot, posted.word()));
+        self.lane_posted.store(posted, Relaxed);
         self.lane_slot.store(slot.cast_mut(), Relaxed);
     }
 
@@ -91,8 +91,8 @@ impl ShownState {
         let lane = self.lane_slot.load(Relaxed);
         // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // Acquire: makes visible what the sender wrote before the state.
-            && slot.state.load(Acquire) != self.lane_state.load(Relaxed)
+            // The load of the state is an Acquire: it makes visible what the sender wrote before.
+            && slot.state().is_begun(SlotState::of_word(self.lane_posted.load(Relaxed)))
         {
             return false;
         }

@@ -9,8 +9,9 @@ use crate::memory::records::*;
 use crate::point::{Point, reach};
 use crate::queues::errors::{Said, say_of_responder};
 use crate::queues::recv_queue::{RecvQueue, TakenRecv};
+use crate::queues::send_progress::SendProgress;
 use crate::rings::completions::{CompletionRing, RecvNotice, RingPlace};
-use crate::rings::recvs::{SOLICITED, SlotState, end_lane};
+use crate::rings::recvs::{Receipt, RecvDone, SOLICITED, SlotState, end_lane};
 use crate::sync::lock;
 use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
@@ -41,6 +42,9 @@ pub(crate) struct QpShare {
     /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
     /// there is.
     pub(crate) freed: AtomicU64,
+    pub(crate) progress: SendProgress,
+    /// Its index among the QPs whose sends complete at the CQ. Set once.
+    pub(crate) sender: AtomicU32,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
     /// Whether the reason for the QP's error was already reported.
@@ -64,15 +68,28 @@ pub(crate) struct SendDone {
     pub(crate) sends: u64,
 }
 
-/// A completion in the private queue, and the positions of the completions that may have been there before
-/// it.
+/// A completion in the private queue, and the positions of the completions that were there before the request
+/// took effect.
+///
+/// It is entered before the responder can see the request, so that it precedes everything that the responder
+/// sends because of the request. It is *due* when the request is done. The thread that posts marks it as done.
+/// If that thread does not get that far for a while, other threads find out by the receipt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
+    /// Index of its QP.
+    sender: u32,
+    receipt: Option<Receipt>,
+    before: Arrived,
+}
+
+/// The completions of RECVs that have arrived at a CQ at some time. Both positions only grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrived {
     /// Position in the newest ring.
-    after: u64,
+    ring: u64,
     /// Position of a RECV of the lane.
-    after_lane: u64,
+    lane: u64,
 }
 
 /// The part of a CQ that its lock protects.
@@ -81,18 +98,24 @@ pub(super) struct CqState {
     process: &'static Process,
     /// The private queue.
     own: VecDeque<QueuedSend>,
+    /// A RECV's completion that was taken when a send's completion turned out to precede it.
+    held_back: Option<ibv_wc>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
+    /// The QPs whose sends complete here.
+    senders: Vec<Option<Arc<QpShare>>>,
     /// QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
     /// SRQs that receive here, and how many QPs use each. Without a QP, an SRQ stays as long as the CQ has
     /// completions of it.
     srqs: Vec<(Arc<RecvQueue>, u32)>,
-    /// Destroyed QPs with completions here. They stay among `users`, and keep their numbers.
+    /// Destroyed QPs with completions here. They stay among `users` and `senders`, and keep their numbers.
     ended: Vec<EndedUser>,
     lane: Option<CqLane>,
     rings: CqRings,
     /// Receive queues with notices of RECVs that were not the next of their queue yet, and how many notices.
     owing: Vec<(Arc<QpShare>, u64)>,
+    /// Notices of RECVs of SRQs that were not complete because their sender is placing the payload.
+    unfinished: Vec<(Arc<RecvQueue>, RecvNotice)>,
     looked: Instant,
 }
 
@@ -117,6 +140,12 @@ struct CqLane {
     user: Arc<QpShare>,
     /// The first RECV that senders announce through the ring; `None` while they announce none.
     until: Option<u64>,
+}
+
+/// The queue with the RECV that a notice names.
+enum Receiver<'a> {
+    Srq(&'a RecvQueue),
+    Qp(&'a QpShare),
 }
 
 /// One of the CQ's rings, at the place that this process has in private memory.
@@ -150,13 +179,16 @@ impl CqState {
         Ok(CqState {
             process,
             own: VecDeque::with_capacity(64),
+            held_back: None,
             users: HashMap::default(),
+            senders: Vec::new(),
             receivers: 0,
             srqs: Vec::new(),
             ended: Vec::new(),
             lane: None,
             rings: CqRings { older: Vec::new(), newest },
             owing: Vec::new(),
+            unfinished: Vec::new(),
             looked: Instant::now(),
         })
     }
@@ -169,13 +201,15 @@ impl CqState {
     /// Whether there may be completions that only the holder of the lock can see.
     pub(super) fn has_waiting(&self) -> bool {
         !self.own.is_empty()
+            || self.held_back.is_some()
             || !self.owing.is_empty()
             || !self.ended.is_empty()
+            || !self.unfinished.is_empty()
             || !self.rings.older.is_empty()
             || self.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late())
     }
 
-    /// The slot of the lane's next RECV, and the state that it has until a message arrives.
+    /// The slot of the lane's next RECV, and the state that it has when the RECV is posted.
     #[inline]
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
@@ -185,6 +219,11 @@ impl CqState {
     pub(super) fn add_sender(&mut self, user: &Arc<QpShare>) {
         self.sweep(false);
         self.users.insert(user.num, user.clone());
+        let free = self.senders.iter().position(Option::is_none).unwrap_or(self.senders.len());
+        self.senders.resize(self.senders.len().max(free + 1), None);
+        self.senders[free] = Some(user.clone());
+        // Relaxed: the QP enters nothing before it is made, which is after this.
+        user.sender.store(free as u32, Relaxed);
     }
 
     /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
@@ -276,6 +315,8 @@ impl CqState {
         self.ended = stay;
         for EndedUser { user, .. } in gone {
             self.users.remove(&user.num);
+            let is_it = |sender: &Option<Arc<QpShare>>| sender.as_ref().is_some_and(|of| of.num == user.num);
+            self.senders.iter_mut().filter(|sender| is_it(sender)).for_each(|sender| *sender = None);
             self.owing.retain(|(other, _)| other.num != user.num);
             if self.lane.as_ref().is_some_and(|lane| lane.user.num == user.num) {
                 self.lane = None;
@@ -286,15 +327,12 @@ impl CqState {
 
     /// The SRQ and the QP number of each completion of an SRQ.
     fn srq_completions(&self) -> Vec<(u32, u32)> {
-        let mut all = Vec::new();
-        for own in self.rings.all() {
-            let Some(ring) = own.ring(self.process) else { continue };
-            for what in (own.head..own.head + own.place.capacity()).map_while(|at| ring.get(at)) {
-                let srq = self.srqs.iter().find(|(srq, _)| srq.index == what.rq());
-                all.extend(srq.and_then(|(srq, _)| Some((srq.index, srq.qpn_told(what)?))));
-            }
-        }
-        all
+        let told = self.notices().filter_map(|what| match self.receiver_of(what)? {
+            Receiver::Srq(srq) => Some((srq, what)),
+            Receiver::Qp(_) => None,
+        });
+        let unfinished = self.unfinished.iter().map(|(srq, what)| (&**srq, *what));
+        told.chain(unfinished).filter_map(|(srq, what)| Some((srq.index, srq.qpn_told(what)?))).collect()
     }
 
     /// Whether completions of a destroyed QP are here. `told` are the completions of SRQs.
@@ -304,12 +342,15 @@ impl CqState {
             true => told.contains(&(user.rq.index, user.num)),
             false => user.rq.complete() > 0,
         };
-        self.own.iter().any(|queued| queued.own.qp_num == user.num) || *receives && has_recvs()
+        self.own.iter().any(|queued| queued.own.qp_num == user.num)
+            || self.held_back.is_some_and(|wc| wc.qp_num == user.num)
+            || *receives && has_recvs()
     }
 
     /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
     pub(super) fn forget(&mut self, user: &QpShare) {
         self.own.retain(|queued| queued.own.qp_num != user.num);
+        self.held_back = self.held_back.filter(|wc| wc.qp_num != user.num);
         self.owing.retain(|(other, _)| other.num != user.num);
         let process = self.process;
         for own in self.rings.all_mut() {
@@ -327,16 +368,134 @@ impl CqState {
         }
     }
 
-    /// Adds a completion of this process. It is inlined for the reason given at [`super::Cq::push`].
+    /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already. It is inlined
+    /// for the reason given at [`super::Cq::enter`].
     #[inline(always)]
-    pub(super) fn push(&mut self, own: SendDone) {
-        let after = self.rings.newest.ring(self.process).map_or(0, |ring| ring.tail());
-        let after_lane = self.lane.as_ref().map_or(0, |lane| lane.user.rq.complete_until());
-        self.own.push_back(QueuedSend { own, after, after_lane });
+    pub(super) fn enter(&mut self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
+        let before = self.arrived();
+        if !self.has_ample_room(before.ring, cqe) && self.held(cqe) >= cqe {
+            return false;
+        }
+        self.own.push_back(QueuedSend { own, sender, receipt, before });
+        true
+    }
+
+    /// Whether an upper bound on the completions in the CQ shows already that there is room. `tail` is the
+    /// tail of the newest ring.
+    #[inline(always)]
+    fn has_ample_room(&self, tail: u64, cqe: u64) -> bool {
+        let CqRings { older, newest } = &self.rings;
+        let lane = match &self.lane {
+            Some(lane) => lane.user.rq.outstanding(),
+            None => 0,
+        };
+        older.is_empty() && self.own.len() as u64 + tail.saturating_sub(newest.head) + lane < cqe
+    }
+
+    #[inline(always)]
+    fn arrived(&self) -> Arrived {
+        let ring = match self.rings.newest.ring(self.process) {
+            Some(ring) => ring.tail(),
+            None => 0,
+        };
+        let lane = match &self.lane {
+            Some(lane) => lane.user.rq.complete_until(),
+            None => 0,
+        };
+        Arrived { ring, lane }
+    }
+
+    /// The entered completion of request `number` of a QP, unless a poll took it because of its receipt.
+    pub(super) fn entered(&mut self, qp_num: u32, number: u64) -> Option<&mut QueuedSend> {
+        self.own.iter_mut().rev().find(|queued| queued.own.qp_num == qp_num && queued.own.sends == number)
+    }
+
+    /// Takes back the completions of a QP's requests from `number` on.
+    pub(super) fn take_back(&mut self, qp_num: u32, number: u64) {
+        self.own.retain(|queued| queued.own.qp_num != qp_num || queued.own.sends < number);
+    }
+
+    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since.
+    /// Returns whether any have arrived.
+    pub(super) fn move_back(&mut self, qp_num: u32, number: u64) -> bool {
+        let now = self.arrived();
+        let is_meant = |queued: &QueuedSend| queued.own.qp_num == qp_num && queued.own.sends >= number;
+        if self.own.iter().filter(|queued| is_meant(queued)).all(|queued| queued.before == now) {
+            return false;
+        }
+        let moved: Vec<QueuedSend> = self.own.iter().copied().filter(is_meant).collect();
+        // Positions grow from entry to entry, so these become the last ones.
+        self.own.retain(|queued| !is_meant(queued));
+        self.own.extend(moved.into_iter().map(|queued| QueuedSend { before: now, ..queued }));
+        true
+    }
+
+    /// The first completion of the private queue whose request is done.
+    #[inline(always)]
+    fn first_due(&self) -> Option<usize> {
+        match self.is_due(self.own.front()?) {
+            true => Some(0),
+            false => self.later_due(),
+        }
+    }
+
+    /// Another thread posts the first request, and is not done with it.
+    #[cold]
+    fn later_due(&self) -> Option<usize> {
+        self.own.iter().position(|queued| self.is_due(queued))
+    }
+
+    #[inline(always)]
+    fn is_due(&self, queued: &QueuedSend) -> bool {
+        match self.sender(queued) {
+            Some(sender) => sender.progress.is_done(queued.own.sends, queued.receipt, self.process),
+            None => true,
+        }
+    }
+
+    /// The QP of a completion.
+    #[inline(always)]
+    fn sender(&self, queued: &QueuedSend) -> Option<&QpShare> {
+        self.senders.get(queued.sender as usize)?.as_deref()
+    }
+
+    /// Whether a poll would find a completion: any, or if `solicited`, one that is solicited or an error.
+    pub(super) fn holds(&self, solicited: bool) -> bool {
+        let wanted = |done: &RecvDone| !solicited || done.wakes();
+        let is_wanted = |queued: &QueuedSend| !solicited || queued.own.status != WcStatus::Success;
+        let is_of_lane = |user: &QpShare| self.lane.as_ref().is_some_and(|lane| lane.user.num == user.num);
+        self.held_back.is_some()
+            || self.own.iter().any(|queued| is_wanted(queued) && self.is_due(queued))
+            || self.lane.as_ref().is_some_and(|lane| lane.user.rq.holds_next(wanted))
+            || self.owing.iter().any(|(user, _)| user.rq.holds_next(wanted))
+            || self.unfinished.iter().any(|(srq, what)| srq.holds_told(*what, wanted))
+            || self.notices().any(|what| match self.receiver_of(what) {
+                Some(Receiver::Srq(srq)) => srq.holds_told(what, wanted),
+                // The lane's own RECVs were looked for.
+                Some(Receiver::Qp(user)) => !is_of_lane(user) && user.rq.holds_next(wanted),
+                None => false,
+            })
+    }
+
+    /// The notices in the rings.
+    fn notices(&self) -> impl Iterator<Item = RecvNotice> {
+        self.rings.all().filter_map(|own| Some((own, own.ring(self.process)?))).flat_map(|(own, ring)| {
+            (own.head..own.head + own.place.capacity()).map_while(move |position| ring.get(position))
+        })
+    }
+
+    /// The queue with the RECV that a notice names.
+    fn receiver_of(&self, what: RecvNotice) -> Option<Receiver<'_>> {
+        let rq = what.rq();
+        if rq >= QPS as u32 {
+            return self.srqs.iter().find(|(srq, _)| srq.index == rq).map(|(srq, _)| Receiver::Srq(srq));
+        }
+        let user = self.users.get(&qp_num(self.process.slot, rq)).filter(|user| !user.uses_srq);
+        user.map(|user| Receiver::Qp(user))
     }
 
     /// Completions in a CQ that holds at most `cqe`.
-    #[inline]
+    #[cold]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
         let others = self.own.len() as u64 + self.rings.all().map(len).sum::<u64>();
@@ -352,19 +511,56 @@ impl CqState {
     #[inline(always)]
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
-            let own = self.own.front().map(|queued| (queued.after, queued.after_lane));
-            if self.take_from_lane(own.map(|(_, after)| after), to) || self.take_owed(to) {
-                return true;
+            let due = self.first_due();
+            if self.held_back.is_some() {
+                return self.take_held_back(due, to);
             }
-            match self.next_told(own.map(|(after, _)| after)) {
+            reach(Point::SendsSought);
+            let before = due.map(|nth| self.own[nth].before);
+            if self.take_from_lane(before.map(|arrived| arrived.lane), to) || self.take_owed(to) {
+                return self.give_recv(due, to);
+            }
+            match self.next_told(before.map(|arrived| arrived.ring)) {
                 Some(what) => {
                     if self.take_told(what, self.process.slot, to) {
-                        return true;
+                        return self.give_recv(due, to);
                     }
                 }
-                None => return self.take_own(to),
+                None => return due.is_some_and(|nth| self.take_own(nth, to)),
             }
         }
+    }
+
+    /// Gives the completion of a RECV that was just taken. If no send was due before, and the peer has sent
+    /// the message because of one that is due now, the send's completion comes first.
+    #[inline(always)]
+    fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
+        if due.is_none()
+            && !self.own.is_empty()
+            && let Some(nth) = self.first_due()
+        {
+            self.held_back = Some(*to);
+            return self.take_due(nth, to);
+        }
+        true
+    }
+
+    /// A RECV's completion was held back: takes a send's completion that is due, or else this one.
+    #[cold]
+    fn take_held_back(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
+        match (due, self.held_back) {
+            (Some(nth), _) => self.take_due(nth, to),
+            (None, Some(wc)) => {
+                (*to, self.held_back) = (wc, None);
+                true
+            }
+            (None, None) => false,
+        }
+    }
+
+    #[cold]
+    fn take_due(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
+        self.take_own(nth, to)
     }
 
     /// The next notice; none if its position in the newest ring is not before `before`.
@@ -437,7 +633,33 @@ impl CqState {
             }
             return found;
         }
+        !self.unfinished.is_empty() && self.take_finished(to)
+    }
+
+    /// Takes a completion of an SRQ that was not complete when its notice came, if it is complete now.
+    #[cold]
+    fn take_finished(&mut self, to: &mut ibv_wc) -> bool {
+        for n in 0..self.unfinished.len() {
+            let (srq, what) = &self.unfinished[n];
+            let (taken, is_named) = (srq.take_told(*what), srq.is_named());
+            if taken.is_some() || !srq.is_unfinished(*what) {
+                self.unfinished.swap_remove(n);
+                return taken.is_some_and(|taken| self.give_of_srq(is_named, &taken, to));
+            }
+        }
         false
+    }
+
+    /// Writes the completion of an SRQ's RECV to `to`; `false` if its QP no longer exists.
+    #[inline]
+    fn give_of_srq(&self, is_named: bool, taken: &TakenRecv, to: &mut ibv_wc) -> bool {
+        if !is_named {
+            return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(taken, to));
+        }
+        *to = completion(taken, device::lid());
+        let is_write = to.opcode == WcOpcode::RecvWriteWithImm.to_c();
+        counts::srq_received(to.byte_len, is_write);
+        true
     }
 
     /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, no such RECV is
@@ -445,16 +667,17 @@ impl CqState {
     fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
-            let srq = self.srqs.iter().find(|(srq, _)| srq.index == rq);
-            let taken = srq.and_then(|(srq, _)| Some((srq.is_named(), srq.take_told(what)?)));
-            let Some((is_named, taken)) = taken else { return false };
-            if is_named {
-                *to = completion(&taken, device::lid());
-                let is_write = to.opcode == WcOpcode::RecvWriteWithImm.to_c();
-                counts::srq_received(to.byte_len, is_write);
-                return true;
-            }
-            return self.users.get(&taken.done.qpn).is_some_and(|user| user.received(&taken, to));
+            let Some((srq, _)) = self.srqs.iter().find(|(srq, _)| srq.index == rq) else { return false };
+            return match srq.take_told(what) {
+                Some(taken) => self.give_of_srq(srq.is_named(), &taken, to),
+                None => {
+                    if srq.is_unfinished(what) {
+                        let srq = srq.clone();
+                        self.unfinished.push((srq, what));
+                    }
+                    false
+                }
+            };
         }
         let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
         let Some(user) = user else { return false };
@@ -485,10 +708,14 @@ impl CqState {
         }
     }
 
-    fn take_own(&mut self, to: &mut ibv_wc) -> bool {
-        let Some(QueuedSend { own, .. }) = self.own.pop_front() else { return false };
+    /// Takes a completion of the private queue.
+    #[inline(always)]
+    fn take_own(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
+        let queued = if nth == 0 { self.own.pop_front() } else { self.remove_own(nth) };
+        let Some(queued) = queued else { return false };
+        let own = queued.own;
         let status = own.status.to_c();
-        if let Some(user) = self.users.get(&own.qp_num) {
+        if let Some(user) = self.sender(&queued) {
             // Only the holder of the CQ's lock, or a thread that has made sure that no completion is left,
             // does this. An atomic operation would wait until the message that was just stored has reached
             // the peer.
@@ -507,6 +734,13 @@ impl CqState {
             ..ibv_wc::default()
         };
         true
+    }
+}
+
+impl CqState {
+    #[cold]
+    fn remove_own(&mut self, nth: usize) -> Option<QueuedSend> {
+        self.own.remove(nth)
     }
 }
 
@@ -535,6 +769,18 @@ impl Drop for QpShare {
         if let Some(record) = self.process.segment.qp(self.number.number as usize) {
             record.generation.fetch_add(1, Relaxed);
         }
+    }
+}
+
+impl QueuedSend {
+    /// Sets the result of the request.
+    pub(super) fn set_status(&mut self, status: WcStatus) {
+        self.own.status = status;
+    }
+
+    /// Sets the RECV that the message has taken.
+    pub(super) fn set_receipt(&mut self, receipt: Receipt) {
+        self.receipt = Some(receipt);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
 //! out.
 
+mod entering;
 mod groups;
 pub(crate) mod posting;
 mod role;
@@ -16,6 +17,7 @@ use super::cq::{Cq, QpShare};
 use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
+use super::send_progress::SendProgress;
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::{Obstacle, Outcome};
@@ -37,7 +39,7 @@ use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::qp_num;
-use doorbell_transport::{check_modify, check_post_recv, rnr_wait};
+use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
@@ -142,6 +144,7 @@ impl Qp {
         let index = number.number;
         let num = qp_num(process.slot, index);
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
+        let own = process.copier()?;
         let async_fd = parts.async_pipe.in_record();
         let role = parts.role;
         let uses_srq = parts.srq.is_some() || role != QpRole::Plain;
@@ -177,6 +180,8 @@ impl Qp {
             generation: AtomicU32::new(generation),
             number,
             freed: AtomicU64::new(0),
+            progress: SendProgress::default(),
+            sender: AtomicU32::new(0),
             rq,
             uses_srq,
             said: Said::default(),
@@ -193,7 +198,7 @@ impl Qp {
         let responder_type = role.responder_type(parts.qp_type);
         let made = Arc::new_cyclic(|me| Qp {
             me: me.clone(),
-            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type },
+            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type, own },
             index,
             role,
             cap: parts.cap,
@@ -259,6 +264,7 @@ impl Qp {
             sends.leads_here = Path::new(&path).is_some_and(|path| path.is_reachable);
         }
         self.publish(&sends.attr);
+        let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
         match next {
             QpState::Reset => self.reset(&mut sends)?,
             QpState::Err => {
@@ -276,6 +282,9 @@ impl Qp {
         }
         if next == QpState::Rts && !sends.queue.is_empty() {
             self.run_queue(&mut sends);
+        }
+        if may_revoke {
+            self.requester.process.wait_for_copies("ibv_modify_qp(3)");
         }
         Ok(next)
     }
@@ -308,6 +317,7 @@ impl Qp {
     fn reset(&self, sends: &mut Sends) -> Result<(), Errno> {
         self.record.show(QpState::Reset);
         reach(Point::Resetting);
+        self.requester.process.wait_for_copies("the reset of a QP");
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
         self.record.generation.store(generation, Relaxed);
         self.share.generation.store(generation, Relaxed);
@@ -317,6 +327,7 @@ impl Qp {
         self.send_cq.forget(&self.share);
         self.recv_cq.forget(&self.share);
         self.share.freed.store(0, Relaxed);
+        self.share.progress.reset();
         self.share.said.forget();
         if let Some(flights) = &self.share.flights {
             flights.clear();
@@ -349,6 +360,10 @@ impl Qp {
         // If a peer put the QP into Err, that peer has sent the event.
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
+        // A program that gets flushed completions may use its memory for something else. This thread runs no
+        // copy, which would be waited for.
+        debug_assert!(sends.scratch.batch.is_empty());
+        self.requester.process.wait_for_copies("a QP's transition to Err");
         self.flush_sends(sends);
         self.flush_recvs();
         if is_own && self.uses_srq && self.role == QpRole::Plain {
@@ -393,7 +408,7 @@ impl Qp {
                     (self.complete(&request, status), LostWr::of(&request))
                 }
                 WaitingWhat::Window(WindowWr { wr_id, op, .. }) => {
-                    let is_kept = self.push(*wr_id, WcOpcode::Send.to_c(), 0, number, status);
+                    let is_kept = self.complete_now((*wr_id, WcOpcode::Send.to_c(), 0), number, status);
                     (is_kept, LostWr { number, name: op.name(), wr_id: *wr_id })
                 }
             };
@@ -437,18 +452,26 @@ impl Qp {
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
-        regions.qp_ends(segment, self.num());
+        // The wait below is also for the copies that may still use the QP's windows.
+        let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
             // Release: a process that sees that the QP has no domain any more sees its windows gone.
             domain.store(0, Release);
         }
         self.record.show(QpState::Reset);
         reach(Point::Resetting);
+        // Before the payloads are placed: a sender may be placing them.
+        self.requester.process.wait_for_copies("ibv_destroy_qp(3)");
         match self.uses_srq {
             true => self.share.rq.settle(self.num()),
             false => self.share.rq.close(),
         }
+        if let Some(first) = sends.queue.front() {
+            self.take_back(first.number);
+        }
         (sends.state, sends.queue, sends.wait) = (QpState::Reset, VecDeque::new(), None);
+        // All requests with a completion are done by now, so no poll asks the peer.
+        self.share.progress.set_receiver(Owner::This);
         sends.scratch = Scratch::default();
         sends.watch = None;
         drop(sends);

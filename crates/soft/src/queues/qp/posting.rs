@@ -5,9 +5,11 @@ use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::peer::Owner;
 use crate::memory::records::index_of;
 use crate::queues::errors::LostWr;
-use crate::rings::completions::is_armed;
+use crate::rings::completions::{Armed, armed};
+use crate::rings::recvs::Receipt;
 use crate::sync::biased::BiasedGuard;
 use doorbell_abi::{CEnum, opcode_name};
 use doorbell_transport::{SendShape, is_signaled};
@@ -74,7 +76,7 @@ impl Qp {
     /// itself.
     fn will_sleep(&self) -> bool {
         let record = self.requester.process.segment.cq(self.recv_cq.index as usize);
-        record.is_some_and(is_armed)
+        record.is_some_and(|record| matches!(armed(record), Armed::Solicited | Armed::Next))
     }
 }
 
@@ -179,10 +181,17 @@ impl<'a> Posting<'a> {
         if !self.may_go_directly(sge, flags) {
             return false;
         }
-        let write = PlainWrite { wr_id, remote, sge, flags, number: self.sends.posted + 1 };
-        match self.sends.scratch.write_directly(&self.qp.requester, &write) {
+        let (qp, number) = (self.qp, self.sends.posted + 1);
+        let is_signaled = is_signaled(WcStatus::Success, flags, qp.sq_sig_all);
+        let enter = || {
+            if is_signaled {
+                qp.enter((wr_id, WcOpcode::Write.to_c(), sge.length), number, WcStatus::Success, None);
+            }
+        };
+        let write = PlainWrite { wr_id, remote, sge, flags, number };
+        match self.sends.scratch.write_directly(&qp.requester, &write, enter) {
             Written::Not => return false,
-            Written::Placed => self.has_gone(wr_id, WcOpcode::Write.to_c(), sge.length, flags),
+            Written::Placed => self.has_gone((wr_id, number), Opcode::Write, is_signaled),
             // It completes with the other gathered requests.
             Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
         }
@@ -196,9 +205,16 @@ impl<'a> Posting<'a> {
         if !self.may_go_directly(sge, flags) {
             return false;
         }
-        match self.sends.scratch.send_directly(&self.qp.requester, sge, flags) {
+        let (qp, number) = (self.qp, self.sends.posted + 1);
+        let is_signaled = is_signaled(WcStatus::Success, flags, qp.sq_sig_all);
+        let enter = |owner: Owner<'_>, receipt: Receipt| {
+            if is_signaled {
+                qp.enter_received((wr_id, WcOpcode::Send.to_c(), sge.length), number, (owner, receipt));
+            }
+        };
+        match self.sends.scratch.send_directly(&qp.requester, (sge, flags), enter) {
             Sent::Not => return false,
-            Sent::Received => self.has_gone(wr_id, WcOpcode::Send.to_c(), sge.length, flags),
+            Sent::Received => self.has_gone((wr_id, number), Opcode::Send, is_signaled),
             Sent::CqFull => {
                 self.sends.posted += 1;
                 self.qp.send_met_full_cq(&mut self.sends, wr_id, sge.length, flags);
@@ -207,17 +223,12 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Completes a message that was carried out.
+    /// Completes a message that was carried out. Its completion was entered if it is signalled, or is lost.
     #[inline(always)]
-    fn has_gone(&mut self, wr_id: u64, opcode: u32, len: u32, flags: SendFlags) {
-        self.sends.posted += 1;
-        self.tells = true;
-        if is_signaled(WcStatus::Success, flags, self.qp.sq_sig_all)
-            && !self.qp.push(wr_id, opcode, len, self.sends.posted, WcStatus::Success)
-        {
-            let name = if opcode == WcOpcode::Write.to_c() { Opcode::Write } else { Opcode::Send };
-            let lost = LostWr { number: self.sends.posted, name: opcode_name(name), wr_id };
-            self.qp.lose(&mut self.sends, lost);
+    fn has_gone(&mut self, (wr_id, number): (u64, u64), opcode: Opcode, is_signaled: bool) {
+        (self.sends.posted, self.tells) = (number, true);
+        if is_signaled && !self.qp.make_due(number, WcStatus::Success) {
+            self.qp.lose(&mut self.sends, LostWr { number, name: opcode_name(opcode), wr_id });
         }
     }
 

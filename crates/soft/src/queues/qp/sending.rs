@@ -1,5 +1,6 @@
 //! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
+use super::entering::Entering;
 use super::waiting::{SILENT_RETRY, SendWait, WaitingWhat, WaitingWr};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
@@ -9,8 +10,8 @@ use crate::engine::request::Request;
 use crate::engine::requester::Route;
 use crate::fabric::progress::Waiting;
 use crate::memory::records::EVENT_QP_FATAL;
+use crate::memory::transfer::Unreachable;
 use crate::path::Paths;
-use crate::queues::cq::SendDone;
 use crate::queues::errors::{LostCompletion, LostWr};
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
@@ -19,6 +20,9 @@ use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+
+/// How often READs are repeated because RECVs have arrived meanwhile.
+const READS: u32 = 8;
 
 impl Qp {
     pub(super) fn run_queue(&self, sends: &mut Sends) {
@@ -69,12 +73,13 @@ impl Qp {
     /// Carries out one work request while no request is gathered.
     fn attempt_alone(&self, sends: &mut Sends, request: &Request<'_>) -> Outcome {
         let route = route(sends, &self.requester.process.paths, request);
-        let attempt = self.requester.attempt(&mut sends.scratch, &route, request);
+        let entering = Entering { qp: self, request };
+        let attempt = self.requester.attempt(&mut sends.scratch, &route, request, &entering);
         if let Attempt::Over(outcome) = attempt {
             return outcome;
         }
         debug_assert_eq!(attempt, Attempt::Gathered);
-        let (_, cause) = sends.scratch.batch.transfer();
+        let (_, cause) = self.move_gathered(sends);
         let outcome = cause.map_or(Outcome::Done(WcStatus::Success), |cause| {
             self.requester.not_moved(&sends.scratch, route.dest_qpn.unwrap_or(0), cause)
         });
@@ -134,8 +139,20 @@ impl Qp {
         if !is_signaled(status, request.flags, self.sq_sig_all) {
             return true;
         }
-        let opcode = WcOpcode::from(request.op.opcode()).to_c();
-        self.push(request.wr_id, opcode, request.len, request.number, status)
+        let number = request.number;
+        if !self.is_signaled(request) || !self.share.progress.has_entered(number) {
+            return self.complete_now(done_of(request), number, status);
+        }
+        if status != WcStatus::Success {
+            self.send_cq.set_status((self.num(), number), status);
+        }
+        self.make_due(number, status)
+    }
+
+    /// Whether a successful work request asks for a completion.
+    #[inline(always)]
+    pub(super) fn is_signaled(&self, request: &Request<'_>) -> bool {
+        is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
     }
 
     /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
@@ -150,20 +167,6 @@ impl Qp {
         self.finish(sends, &request, status);
     }
 
-    /// Adds a completion; `false` if the CQ has no room for it. `opcode` is an `enum ibv_wc_opcode`. The
-    /// arguments are passed in registers.
-    #[inline(never)]
-    pub(super) fn push(&self, wr_id: u64, opcode: u32, len: u32, number: u64, status: WcStatus) -> bool {
-        self.send_cq.push(SendDone {
-            wr_id,
-            status,
-            opcode,
-            byte_len: len,
-            qp_num: self.num(),
-            sends: number,
-        })
-    }
-
     /// Carries out, gathers or queues a work request of the list being posted. `false` if the gathered
     /// requests have to be carried out first.
     #[inline(always)]
@@ -173,7 +176,8 @@ impl Qp {
             return true;
         }
         let route = route(sends, &self.requester.process.paths, request);
-        match self.requester.attempt(&mut sends.scratch, &route, request) {
+        let entering = Entering { qp: self, request };
+        match self.requester.attempt(&mut sends.scratch, &route, request, &entering) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
             Attempt::Over(outcome) => match sends.status(outcome) {
@@ -224,13 +228,17 @@ impl Qp {
     pub(super) fn carry_out_gathered(&self, sends: &mut Sends) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         loop {
+            let (done, cause) = self.move_gathered(sends);
             let batch = &mut sends.scratch.batch;
-            let (done, cause) = batch.transfer();
             if let Some(lost) = self.complete_gathered(batch, done, WcStatus::Success) {
                 self.queue_gathered(sends);
                 return self.lose(sends, lost);
             }
             let Some(cause) = cause else { return batch.clear() };
+            // Their completions come behind the failed request's.
+            if let Some(failed) = batch.first_number() {
+                self.take_back(failed);
+            }
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
             let outcome = sends.status(outcome);
             if let Ok(status) = outcome
@@ -255,6 +263,32 @@ impl Qp {
     }
 }
 
+impl Qp {
+    /// Moves the bytes of the gathered requests, up to the first that cannot be moved. Their completions are
+    /// entered before. Returns the indices of the moved ones and the reason why the next was not moved.
+    fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
+        let batch = &mut sends.scratch.batch;
+        let Some(first) = batch.first_number() else { return (0..0, None) };
+        // After a lost completion none is entered, so that the entered ones are those up to a number.
+        batch.requests(batch.left()).filter(|request| self.is_signaled(request)).all(|request| {
+            let number = request.number;
+            self.share.progress.has_entered(number)
+                || self.enter(done_of(&request), number, WcStatus::Success, None)
+        });
+        let mut moved = batch.transfer();
+        // A READ's completion is behind the RECVs that the peer sent before it, and before all others: see
+        // `Responder::read`.
+        for _ in 1..READS {
+            let is_stale = batch.reads() && self.send_cq.move_back((self.num(), first));
+            if !is_stale || moved.1.is_some() || !batch.rewind() {
+                break;
+            }
+            moved = batch.transfer();
+        }
+        moved
+    }
+}
+
 impl Waiting for Qp {
     fn advance(&self) -> Option<Instant> {
         // The thread that holds the lock is trying, or will have it tried.
@@ -270,6 +304,12 @@ impl Waiting for Qp {
     fn waits(&self) -> bool {
         self.sends.try_lock().is_none_or(|sends| !sends.queue.is_empty())
     }
+}
+
+/// `wr_id`, opcode and length in the completion of a work request.
+#[inline(always)]
+pub(super) fn done_of(request: &Request<'_>) -> (u64, u32, u32) {
+    (request.wr_id, WcOpcode::from(request.op.opcode()).to_c(), request.len)
 }
 
 /// The destination of a work request.

@@ -92,15 +92,21 @@ impl Qp {
 
     fn change_window(&self, op: &WindowOp) -> Result<(), WindowError> {
         let (process, pd) = (self.requester.process, self.requester.pd);
-        match op {
-            WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind),
-            WindowOp::Invalidate(rkey) => process.regions.invalidate(process.segment, self.num(), *rkey),
+        let revoked = match op {
+            WindowOp::Bind(bind) => process.regions.bind(process.segment, (pd, self.num()), bind)?,
+            WindowOp::Invalidate(rkey) => {
+                Some(process.regions.invalidate(process.segment, self.num(), *rkey)?)
+            }
+        };
+        if let Some(revoked) = revoked {
+            process.settle(revoked, op.name());
         }
+        Ok(())
     }
 
     /// Completes a work request like [`Qp::complete`].
     fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) -> bool {
         !is_signaled(status, wr.flags, self.sq_sig_all)
-            || self.push(wr.wr_id, wr.op.wc_opcode(), 0, number, status)
+            || self.complete_now((wr.wr_id, wr.op.wc_opcode(), 0), number, status)
     }
 }

@@ -44,6 +44,11 @@ impl LateRecvs {
         })
     }
 
+    /// Whether `is_it` holds for a slot.
+    pub(super) fn any(&self, is_it: impl Fn(u32) -> bool) -> bool {
+        self.has_any() && lock(&self.slots).iter().any(|slot| is_it(*slot))
+    }
+
     pub(super) fn clear(&self) {
         self.change(Vec::clear);
     }

@@ -30,6 +30,15 @@ impl Senders {
         }
     }
 
+    /// Whether a sender may have requests that must find the payload of its earlier messages in place.
+    /// Datagrams have no such requests.
+    pub(super) fn may_place(self) -> bool {
+        match self {
+            Senders::ManyInOrder => false,
+            Senders::One | Senders::Many | Senders::Named => true,
+        }
+    }
+
     /// Whether the queue is an SRQ. A CQ is notified of an SRQ's completions one by one.
     pub(super) fn are_of_srq(self) -> bool {
         match self {
@@ -123,8 +132,10 @@ impl RecvLayout {
 
     /// Whether a sender that may still go on has begun to fill a slot.
     fn is_being_filled(&self, process: &Process) -> bool {
-        let is_filled =
-            |state: SlotState| matches!(state.phase(), SlotPhase::Claimed(who) if !process.is_gone(who));
+        let is_filled = |state: SlotState| match state.phase() {
+            SlotPhase::Claimed(who) | SlotPhase::Placing(who) => !process.is_gone(who),
+            SlotPhase::Free | SlotPhase::Posted | SlotPhase::Done => false,
+        };
         let is_slot_filled =
             |index: u32| self.slot(process, index).is_some_and(|slot| is_filled(slot.state()));
         self.turn(process).is_some_and(|turn| is_filled(turn.state()))

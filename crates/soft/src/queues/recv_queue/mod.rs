@@ -12,18 +12,19 @@ mod layout;
 
 use crate::engine::diagnosis::of_sge;
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::{HeldNumber, Process};
 use crate::memory::cause::Memory;
+use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
-use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
-    Carried, Completer, RecvDone, SlotPhase, SlotState, expect_write, flush, limit_event, order_slot,
-    show_posted, stride, write_posted,
+    Carried, Completer, RecvDone, SlotPhase, SlotState, abandon_placing, begin_taking, end_taking,
+    expect_write, flush, limit_event, order_slot, pass, show_posted, stride, write_posted,
 };
 use crate::sync::biased::Biased;
 use crate::watch::strict::{Held, Holder, violated};
@@ -62,6 +63,8 @@ pub(crate) struct RecvQueue {
     /// that reads an old value without the lock looks again when it is polled next.
     next: AtomicU64,
     late: LateRecvs,
+    /// The queue as a requester that places payload in this process's memory, under the lock.
+    copier: Arc<Copier>,
     /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
@@ -195,6 +198,7 @@ impl RecvQueue {
     ) -> Result<RecvQueue, Errno> {
         sweep(process);
         let record = process.segment.rq(index as usize).ok_or(EINVAL)?;
+        let copier = process.copier()?;
         let layout = RecvLayout::alloc(process, sizes, senders)?;
         let tail = record.posted.0.tail.load(Relaxed);
         record.max_sge.store(sizes.max_sge, Relaxed);
@@ -213,6 +217,7 @@ impl RecvQueue {
             capacity: layout.capacity,
             next: AtomicU64::new(tail),
             late: LateRecvs::default(),
+            copier,
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, sizes, tail)),
             _number: None,
@@ -357,7 +362,7 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// The slot of the next RECV in order, and the state that it has while no sender has a message for it.
+    /// The slot of the next RECV in order, and the state that it has when the RECV is posted.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
         let position = self.next();
@@ -410,11 +415,9 @@ impl RecvQueue {
             // The RECV of this position may have been posted again, behind the others.
             if state.holds(index, position) {
                 let slot = state.layout.slot(self.process, index)?;
-                match slot.state().phase_of(SlotState::posted(position, self.generation()))? {
-                    SlotPhase::Done => {
-                        self.pass(position);
-                        return Some(self.take(state, index, slot));
-                    }
+                let posted = SlotState::posted(position, self.generation());
+                match slot.state().phase_of(posted)? {
+                    SlotPhase::Done => return self.take(state, index, (slot, posted), Some(position)),
                     SlotPhase::Claimed(_) if self.is_stuck(state, position) => {
                         self.late.add(index);
                     }
@@ -428,9 +431,7 @@ impl RecvQueue {
     #[inline]
     fn pass(&self, position: u64) {
         self.next.store(position + 1, Relaxed);
-        // Senders use it to count how many completions the CQ has room for. The slot's state orders the
-        // slot's words.
-        self.record.posted.0.polled.store(position + 1, Release);
+        pass(self.record, position);
     }
 
     /// Whether a RECV that is begun and not done is to be passed over.
@@ -449,13 +450,11 @@ impl RecvQueue {
     }
 
     fn take_late(&self, state: &mut RecvState) -> Option<TakenRecv> {
-        let is_done = |index| {
-            let slot = state.layout.slot(self.process, index);
-            slot.is_some_and(|slot| slot.state().phase() == SlotPhase::Done)
-        };
-        let index = self.late.take(is_done)?;
+        let is_it = |index| state.layout.slot(self.process, index).is_some_and(is_done);
+        let index = self.late.take(is_it)?;
         let slot = state.layout.slot(self.process, index)?;
-        Some(self.take(state, index, slot))
+        let posted = SlotState::posted(state.entries[index as usize].position?, self.generation());
+        self.take(state, index, (slot, posted), None)
     }
 
     /// Takes the completion of an SRQ's RECV that a CQ was notified of; `None` if it is no longer there.
@@ -466,7 +465,47 @@ impl RecvQueue {
         let slot = state.layout.slot(self.process, index)?;
         let posted = SlotState::posted(position, self.generation());
         let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
-        is_it.then(|| self.take(&mut state, index, slot))
+        if is_it { self.take(&mut state, index, (slot, posted), None) } else { None }
+    }
+
+    /// Whether a poll would find the completion of an SRQ's RECV that a CQ was notified of, and it is one of
+    /// the `wanted`.
+    pub(crate) fn holds_told(&self, what: RecvNotice, wanted: impl Fn(&RecvDone) -> bool) -> bool {
+        let state = self.state.lock();
+        let index = what.slot() & (self.capacity - 1);
+        let Some(position) = state.entries[index as usize].position else { return false };
+        what.is_at(position) && self.done_at(&state, position).is_some_and(|done| wanted(&done))
+    }
+
+    /// Whether the sender of an SRQ's RECV that a CQ was notified of is placing the payload.
+    pub(crate) fn is_unfinished(&self, what: RecvNotice) -> bool {
+        let state = self.state.lock();
+        let index = what.slot() & (self.capacity - 1);
+        let is_it = state.entries[index as usize].position.is_some_and(|position| what.is_at(position));
+        let slot = state.layout.slot(self.process, index).filter(|_| is_it);
+        slot.is_some_and(|slot| matches!(slot.state().phase(), SlotPhase::Placing(_)))
+    }
+
+    /// Whether polls would find a completion in order that is one of the `wanted`.
+    pub(crate) fn holds_next(&self, wanted: impl Fn(&RecvDone) -> bool) -> bool {
+        let state = self.state.lock();
+        let late = |index| state.layout.slot(self.process, index).filter(|slot| is_done(slot));
+        if self.late.any(|index| late(index).is_some_and(|slot| wanted(&RecvDone::of(slot)))) {
+            return true;
+        }
+        // The RECV of a position may have been posted again, behind the others.
+        (self.next()..state.tail)
+            .filter(|position| state.holds(state.index_of(*position), *position))
+            .map_while(|position| self.done_at(&state, position))
+            .any(|done| wanted(&done))
+    }
+
+    /// The result of the RECV at a position, if it is complete and was not taken.
+    fn done_at(&self, state: &RecvState, position: u64) -> Option<RecvDone> {
+        let index = state.index_of(position);
+        let slot = state.layout.slot(self.process, index).filter(|_| state.holds(index, position))?;
+        let posted = SlotState::posted(position, self.generation());
+        (slot.state().phase_of(posted) == Some(SlotPhase::Done)).then(|| RecvDone::of(slot))
     }
 
     /// Frees the slot of a completion that a CQ was notified of, if it belongs to QP `qpn`. Returns whether
@@ -476,7 +515,7 @@ impl RecvQueue {
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }
 
-    /// Whether RECVs were passed over that are not complete.
+    /// Whether there are RECVs that were passed over.
     pub(crate) fn has_late(&self) -> bool {
         self.late.has_any()
     }
@@ -502,13 +541,38 @@ impl RecvQueue {
         position
     }
 
-    /// Frees the slot of a complete RECV, and makes its completion.
+    /// Frees the slot of a complete RECV, and makes its completion. `passed` is its position if completions
+    /// are taken in order. `None` if the sender is placing the payload: then the RECV is not complete.
     #[inline(always)]
-    fn take(&self, state: &mut RecvState, index: u32, slot: &RqSlot) -> TakenRecv {
+    fn take(
+        &self,
+        state: &mut RecvState,
+        index: u32,
+        (slot, posted): (&RqSlot, SlotState),
+        passed: Option<u64>,
+    ) -> Option<TakenRecv> {
         // The slot is posted again soon.
         expect_write(slot);
+        let is_announced = RecvDone::carried_in(slot) > 0 && self.senders.may_place();
+        if is_announced {
+            if !begin_taking(self.record, slot, posted) {
+                return None;
+            }
+            reach(Point::TakingBegun);
+        }
+        // If the sender has placed the payload, the completion carries nothing any more.
         let done = RecvDone::of(slot);
         let placed = done.carried == 0 || self.place_carried(state, index, slot, done.carried.into());
+        if let Some(position) = passed {
+            self.pass(position);
+        }
+        // Otherwise the position says it: see `Receipt::is_taken`.
+        if !self.senders.take_in_turn() {
+            slot.set_taken(posted);
+        }
+        if is_announced {
+            end_taking(self.record, posted);
+        }
         let wr_id = state.entries[index as usize].wr_id;
         if let Some(watched) = &mut state.watched
             && let Some(slice) = watched[index as usize].1.take()
@@ -517,7 +581,7 @@ impl RecvQueue {
         }
         reach(Point::Taking);
         self.release(state, index);
-        TakenRecv { wr_id, done, placed }
+        Some(TakenRecv { wr_id, done, placed })
     }
 
     /// Places the `len` bytes of payload that a completion carries into the RECV's buffers. Returns whether
@@ -528,6 +592,7 @@ impl RecvQueue {
         carried.take(slot, len);
         let RecvState { entries, sges, cache, .. } = state;
         let sges = sges_of(entries, sges, index, self.max_sge);
+        let _copying = self.copier.begin();
         place(&self.process.regions, self.pd, cache, sges, &carried)
     }
 
@@ -554,6 +619,7 @@ impl RecvQueue {
                 _ if self.is_abandoned(slot, position) => {
                     let _ = self.offer(state, index);
                 }
+                SlotPhase::Placing(who) => self.end_placing(slot, who),
                 _ => {}
             }
         }
@@ -570,7 +636,15 @@ impl RecvQueue {
             SlotPhase::Claimed(who) => self.process.is_gone(who) && slot.state() == state,
             // A queue with one sender does not move the head.
             SlotPhase::Posted => is_passed,
-            SlotPhase::Free | SlotPhase::Done => false,
+            SlotPhase::Free | SlotPhase::Done | SlotPhase::Placing(_) => false,
+        }
+    }
+
+    /// Completes a RECV whose sender, process `who`, was placing the payload, if that process has exited.
+    fn end_placing(&self, slot: &RqSlot, who: u32) {
+        let state = slot.state();
+        if state.phase() == SlotPhase::Placing(who) && self.process.is_gone(who) {
+            abandon_placing(slot, state);
         }
     }
 
@@ -597,6 +671,11 @@ impl RecvQueue {
         match state.layout.turn(self.process) {
             Some(turn) => {
                 self.recover_turn(state, turn);
+                if let Some(slot) = state.slot_of(self.process, self.next())
+                    && let SlotPhase::Placing(who) = slot.state().phase()
+                {
+                    self.end_placing(slot, who);
+                }
                 // Only flushing claims slots here.
                 if !self.is_in_error() {
                     return;
@@ -608,6 +687,9 @@ impl RecvQueue {
         for index in 0..self.capacity {
             let Some(position) = state.entries[index as usize].position else { continue };
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
+            if let SlotPhase::Placing(who) = slot.state().phase() {
+                self.end_placing(slot, who);
+            }
             if !self.is_abandoned(slot, position) {
                 continue;
             }
@@ -678,16 +760,19 @@ impl RecvQueue {
         let state = &mut *state;
         for index in 0..self.capacity {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
-            let is_done =
-                state.entries[index as usize].position.is_some() && slot.state().phase() == SlotPhase::Done;
-            if is_done && RecvDone::of(slot).qpn == qpn {
+            let is_taken = state.entries[index as usize].position.is_some() && has_message(slot);
+            if is_taken && RecvDone::of(slot).qpn == qpn {
                 self.settle_slot(state, index, slot);
             }
         }
     }
 
-    /// Places the payload that the completion in a slot carries.
+    /// Places the payload that the completion in a slot carries, even if its sender has begun to.
     fn settle_slot(&self, state: &mut RecvState, index: u32, slot: &RqSlot) {
+        let before = slot.state();
+        if matches!(before.phase(), SlotPhase::Placing(_)) {
+            abandon_placing(slot, before);
+        }
         let done = RecvDone::of(slot);
         if done.carried > 0 {
             let placed = self.place_carried(state, index, slot, done.carried.into());
@@ -719,7 +804,7 @@ impl RecvQueue {
             if state.entries[index as usize].position.is_none() {
                 continue;
             }
-            if slot.state().phase() == SlotPhase::Done {
+            if has_message(slot) {
                 self.settle_slot(state, index, slot);
             } else {
                 self.late.remove(index);
@@ -735,7 +820,7 @@ impl RecvQueue {
         let index = what.slot() & (self.capacity - 1);
         let position = state.entries[index as usize].position?;
         let slot = state.layout.slot(self.process, index)?;
-        (what.is_at(position) && slot.state().phase() == SlotPhase::Done).then(|| RecvDone::of(slot).qpn)
+        (what.is_at(position) && has_message(slot)).then(|| RecvDone::of(slot).qpn)
     }
 
     /// Forgets all RECVs, because the QP is reset.
@@ -757,7 +842,7 @@ impl RecvQueue {
             if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
                 continue;
             }
-            filled |= matches!(slot.state().phase(), SlotPhase::Claimed(_));
+            filled |= matches!(slot.state().phase(), SlotPhase::Claimed(_) | SlotPhase::Placing(_));
         }
         let sizes = Sizes { depth: self.depth, max_sge: self.max_sge };
         let layout = if filled {
@@ -784,8 +869,7 @@ impl RecvQueue {
         let state = self.state.lock();
         let is_complete = |index: &u32| {
             let slot = state.layout.slot(self.process, *index);
-            state.entries[*index as usize].position.is_some()
-                && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
+            state.entries[*index as usize].position.is_some() && slot.is_some_and(has_message)
         };
         (0..self.capacity).filter(is_complete).count() as u64
     }
@@ -838,6 +922,15 @@ impl Drop for RecvQueue {
     }
 }
 
+/// Whether a slot has a message, even if its sender is placing the payload.
+fn has_message(slot: &RqSlot) -> bool {
+    matches!(slot.state().phase(), SlotPhase::Done | SlotPhase::Placing(_))
+}
+
+fn is_done(slot: &RqSlot) -> bool {
+    slot.state().phase() == SlotPhase::Done
+}
+
 /// The SGEs of the RECV that is posted in a slot.
 #[inline]
 fn sges_of<'s>(entries: &[PostedRecv], sges: &'s [Sge], index: u32, max_sge: u32) -> &'s [Sge] {
@@ -863,7 +956,7 @@ fn place(regions: &Regions, pd: u32, cache: &mut RegionCache, sges: &[Sge], carr
         // keeps mapped while it is registered.
         unsafe {
             let from = (payload.addr as *const u8).add(at);
-            copy_short(from, (found.host + offset) as *mut u8, part);
+            copy_in_order(from, (found.host + offset) as *mut u8, part);
         }
         at += part;
     }

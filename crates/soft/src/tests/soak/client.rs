@@ -207,7 +207,10 @@ impl Client {
     pub(super) fn end(self, watch: &mut Watch) {
         for link in self.links {
             watch.timed("destroy", || drop(link.queue));
-            watch.timed("deregister", || self.process.regions.deregister(self.process.segment, link.key));
+            watch.timed("deregister", || {
+                let revoked = self.process.regions.deregister(self.process.segment, link.key);
+                revoked.into_iter().for_each(|revoked| self.process.settle(revoked, "deregister"));
+            });
         }
         watch.timed("destroy", || drop(self.ud));
     }

@@ -59,8 +59,8 @@ fn strike() {
     // SAFETY: a string of this length; standard output is a pipe that is read.
     unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
     match Harm::ALL[DUE.load(SeqCst) as usize] {
-        // SAFETY: a signal to this process.
-        Harm::Stop => drop(unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) }),
+        // To this thread: another thread would stop the process a moment later. SAFETY: takes a number.
+        Harm::Stop => drop(unsafe { libc::raise(libc::SIGSTOP) }),
         // SAFETY: a signal to this process.
         Harm::Kill => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
         Harm::NoFiles => limit(libc::RLIMIT_NOFILE, first_free_file()),
@@ -141,7 +141,7 @@ pub(super) fn misbehave() {
 fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus) {
     let Some(qp) = segment.qp(index) else { return };
     let (rq, cq) = (qp.rq.load(Relaxed) as usize, qp.cq.load(Relaxed) as usize);
-    match random.next_u64() % 12 {
+    match random.next_u64() % 13 {
         0 => scribble(qp, random, &[]),
         1 => segment.rq(rq).into_iter().for_each(|record| scribble(record, random, &[])),
         2 => segment.cq(cq).into_iter().for_each(|record| scribble(record, random, &[])),
@@ -150,6 +150,11 @@ fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus
         6 => {
             let turn = segment.rq(rq).and_then(|rq| segment.in_heap::<SenderTurn>(rq.turn.load(Relaxed)));
             turn.into_iter().for_each(|turn| scribble(turn, random, &[]));
+        }
+        7 => {
+            let index = random.next_u64() as usize % 64;
+            segment.copy(index).into_iter().for_each(|record| scribble(record, random, &[]));
+            scribble(segment.copies(), random, &[]);
         }
         _ => scribble_slot(segment, rq, random),
     }

@@ -66,19 +66,24 @@ const fn closed(role: Role, point: Point, passes: u32) -> Row {
     Row { closed: true, ..row(role, point, passes) }
 }
 
-pub(super) const CELLS: [Row; 52] = [
+pub(super) const CELLS: [Row; 61] = [
     row(Role::Poster, Point::BeforeCopy, 40),
-    row(Role::Poster, Point::BeforeLastWord, 20),
+    row(Role::Poster, Point::CopyBegun, 40),
+    row(Role::Poster, Point::WithinCopy, 20),
+    row(Role::Poster, Point::CopyEnding, 40),
     row(Role::Poster, Point::BeforeForeign, 20),
     row(Role::Poster, Point::AfterForeign, 20),
     row(Role::Poster, Point::AtomicRead, 4),
     row(Role::Poster, Point::LockHeld, 4),
     row(Role::Poster, Point::TurnClaimed, 20),
     row(Role::Poster, Point::SlotClaimed, 20),
+    row(Role::Poster, Point::Entered, 40),
     row(Role::Poster, Point::Filled, 40),
     row(Role::Poster, Point::Done, 40),
     row(Role::Poster, Point::TurnPassed, 40),
     row(Role::Poster, Point::CellWritten, 20),
+    row(Role::Poster, Point::CarriedOut, 40),
+    row(Role::Poster, Point::MarkedDone, 40),
     row(Role::Poster, Point::Disarmed, 4),
     row(Role::Poster, Point::PeerOpened, 1),
     row(Role::Faulter, Point::Failed, 1),
@@ -87,8 +92,11 @@ pub(super) const CELLS: [Row; 52] = [
     row(Role::Faulter, Point::Done, 8),
     row(Role::Receiver, Point::RecvWritten, 40),
     row(Role::Receiver, Point::RecvUnordered, 20),
+    row(Role::Receiver, Point::SendsSought, 40),
+    row(Role::Receiver, Point::TakingBegun, 40),
     row(Role::Receiver, Point::Taking, 40),
     row(Role::Receiver, Point::MrOdd, 6),
+    row(Role::Receiver, Point::Revoked, 6),
     row(Role::Receiver, Point::QpHalfMade, 4),
     row(Role::Receiver, Point::QpHalfChanged, 8),
     row(Role::Receiver, Point::Resetting, 6),
@@ -114,6 +122,7 @@ pub(super) const CELLS: [Row; 52] = [
     closed(Role::Receiver, Point::LockHeld, 4),
     closed(Role::Receiver, Point::Filled, 20),
     closed(Role::Receiver, Point::Taking, 40),
+    closed(Role::Receiver, Point::CopyBegun, 40),
     closed(Role::Receiver, Point::MrOdd, 6),
     // Repeated with other random numbers, at points with the most requests outstanding.
     row(Role::Poster, Point::SlotClaimed, 200),

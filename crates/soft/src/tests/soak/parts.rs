@@ -3,6 +3,8 @@
 use super::super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
+use crate::memory::maps;
+use crate::memory::objects::HostMemory;
 use crate::queues::cq::Cq;
 use crate::queues::recv_queue::RecvQueue;
 use doorbell_transport::Region;
@@ -45,7 +47,13 @@ pub(super) fn try_queue(
 }
 
 pub(super) fn register(process: &'static Process, addr: u64, bytes: usize) -> u32 {
-    process.regions.register(process.segment, region(addr, bytes), addr).expect("a region")
+    let host = host(addr, bytes).expect("files may be opened");
+    process.regions.register(process.segment, region(addr, bytes), host).expect("a region")
+}
+
+/// The memory of a region; `None` if the process may open no file.
+pub(super) fn host(addr: u64, bytes: usize) -> Option<HostMemory> {
+    Some(HostMemory { addr, object: maps::check(addr..addr + bytes as u64, true).ok()? })
 }
 
 pub(super) fn region(addr: u64, bytes: usize) -> Region {

@@ -3,7 +3,7 @@
 use super::super::PD;
 use super::super::own_time::HANGS;
 use super::client::{AREA, AREAS, KINDS, Remote};
-use super::parts::{CAP, CQE, PATIENCE, Queue, cq, queue, region, register, try_queue};
+use super::parts::{CAP, CQE, PATIENCE, Queue, cq, host, queue, region, register, try_queue};
 use super::sharing;
 use super::traffic::{self, LONGEST, Way};
 use super::watch::Watch;
@@ -353,8 +353,12 @@ impl Server {
     fn change_region(&mut self, watch: &mut Watch) {
         let Remote { addr, key } = self.memory[(self.passes / 16) as usize % KINDS];
         let (process, bytes) = (self.process, (AREA * AREAS) as usize);
-        let changed = watch
-            .timed("rereg_mr", || process.regions.replace(process.segment, key, region(addr, bytes), addr));
+        // ibv_rereg_mr(3) fails if no file may be opened.
+        let Some(host) = host(addr, bytes) else { return };
+        let changed = watch.timed("rereg_mr", || {
+            let changed = process.regions.replace(process.segment, key, region(addr, bytes), host);
+            changed.map(|revoked| process.settle(revoked, "rereg_mr"))
+        });
         if let Err(errno) = changed {
             watch.say(format!("changing a region gives {}", errno.0));
         }

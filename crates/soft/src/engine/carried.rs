@@ -1,0 +1,225 @@
+//! Messages whose payload lies in the slot of a RECV until the receiver polls.
+//!
+//! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE must
+//! not be overwritten by it. So the sender keeps where these payloads belong. Before a request touches such
+//! bytes, the sender places the payloads itself, all up to the one that belongs there. In nearly all programs,
+//! RECVs use other memory than READs and WRITEs, and no payload is placed in this way.
+
+use super::far_memory::FarMemory;
+use super::refusal::Refusal;
+use super::responder::{Caches, Responder};
+use super::verified::MemoryUse;
+use crate::memory::segment::Segment;
+use crate::memory::transfer::{self, Piece};
+use crate::rings::recvs::{Carried, Placing, PlacingStep, Receipt};
+use std::sync::atomic::Ordering::*;
+
+/// The sender asks this many times whether the receiver has copied a payload that the receiver is copying.
+const ASKS: u32 = 200;
+/// Fewest messages among which the sender looks for placed ones.
+const FEW: usize = 64;
+
+/// A part of a payload, which belongs into one buffer of a RECV.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CarriedPart {
+    /// Address of the part's first byte in the receiver's process.
+    pub(super) host: u64,
+    pub(super) len: u32,
+    /// lkey of the buffer.
+    pub(super) key: u32,
+    /// The part's first byte in the payload.
+    pub(super) from: u32,
+}
+
+/// A part of a message that was sent.
+#[derive(Clone, Copy, Debug)]
+struct SentPart {
+    part: CarriedPart,
+    /// The number of the receiver's process, and its RECV.
+    process: u64,
+    receipt: Receipt,
+}
+
+/// The messages of a QP whose payload may not be in place yet, in the order of sending.
+#[derive(Debug)]
+pub(super) struct CarriedSends {
+    sent: Vec<SentPart>,
+    /// The parts of a message that is about to be sent.
+    begun: Vec<CarriedPart>,
+    /// All parts lie between these addresses.
+    first: u64,
+    end: u64,
+    /// The number of parts at which placed ones are removed.
+    most: usize,
+}
+
+impl Default for CarriedSends {
+    fn default() -> CarriedSends {
+        CarriedSends { sent: Vec::new(), begun: Vec::new(), first: u64::MAX, end: 0, most: FEW }
+    }
+}
+
+impl SentPart {
+    fn touches(&self, host: u64, len: u64) -> bool {
+        let own = self.part.host;
+        host < own.saturating_add(self.part.len.into()) && own < host.saturating_add(len)
+    }
+}
+
+impl CarriedSends {
+    /// Whether a payload that may not be in place belongs to some of these bytes of a receiver.
+    #[inline(always)]
+    pub(super) fn touches(&self, host: u64, len: u64) -> bool {
+        host < self.end && self.first < host.saturating_add(len) && self.has_part_in(host, len)
+    }
+
+    #[inline(never)]
+    fn has_part_in(&self, host: u64, len: u64) -> bool {
+        self.sent.iter().any(|sent| sent.touches(host, len))
+    }
+
+    /// Begins a message.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) {
+        self.begun.clear();
+    }
+
+    /// Adds a part of the message that was begun.
+    #[inline(always)]
+    pub(super) fn add(&mut self, part: CarriedPart) {
+        self.begun.push(part);
+    }
+
+    /// The message that was begun is sent: its RECV in the process with this number and segment is complete.
+    pub(super) fn commit(&mut self, to: (u64, &Segment), receipt: Receipt) {
+        for nth in 0..self.begun.len() {
+            self.push(to, receipt, self.begun[nth]);
+        }
+    }
+
+    /// Adds a part of a message that is sent.
+    #[inline(always)]
+    pub(super) fn push(&mut self, to: (u64, &Segment), receipt: Receipt, part: CarriedPart) {
+        if self.sent.len() >= self.most {
+            self.remove_placed(to);
+        }
+        self.sent.push(SentPart { part, process: to.0, receipt });
+        self.first = self.first.min(part.host);
+        self.end = self.end.max(part.host.saturating_add(part.len.into()));
+    }
+
+    /// Removes the messages to this process that its program has.
+    #[cold]
+    fn remove_placed(&mut self, (process, segment): (u64, &Segment)) {
+        let is_placed = |sent: &SentPart| sent.process == process && sent.receipt.is_taken(segment);
+        match self.sent.last().is_some_and(|sent| sent.receipt.is_in_turn()) {
+            // Then they are taken in the order of sending.
+            true => {
+                let placed = self.sent.iter().rposition(is_placed).map_or(0, |last| last + 1);
+                self.sent.drain(..placed);
+            }
+            false => self.sent.retain(|sent| !is_placed(sent)),
+        }
+        self.find_bounds();
+        self.most = (2 * self.sent.len()).max(FEW);
+    }
+
+    fn find_bounds(&mut self) {
+        let ends = |sent: &SentPart| sent.part.host.saturating_add(sent.part.len.into());
+        self.first = self.sent.iter().map(|sent| sent.part.host).min().unwrap_or(u64::MAX);
+        self.end = self.sent.iter().map(ends).max().unwrap_or(0);
+    }
+
+    /// The number of parts to place before these bytes of the process are touched.
+    fn until(&self, process: u64, host: u64, len: u64) -> usize {
+        let is_there = |sent: &SentPart| sent.process == process && sent.touches(host, len);
+        self.sent.iter().rposition(is_there).map_or(0, |last| last + 1)
+    }
+}
+
+impl Responder<'_> {
+    /// Places the payloads of earlier messages of the QP that belong to some of these bytes, so that the next
+    /// request comes after them. `host` is an address in the responder's process.
+    #[inline(always)]
+    pub(super) fn place_carried(&self, caches: &mut Caches, (host, len): (u64, u64)) -> Result<(), Refusal> {
+        match caches.carried.touches(host, len) {
+            true => self.place_until(caches, host, len),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn place_until(&self, caches: &mut Caches, host: u64, len: u64) -> Result<(), Refusal> {
+        let process = self.process_number();
+        let mut carried = std::mem::take(&mut caches.carried);
+        carried.remove_placed((process, self.segment));
+        let until = carried.until(process, host, len);
+        let here = carried.sent[..until].iter().filter(|sent| sent.process == process).copied();
+        let parts: Vec<SentPart> = here.collect();
+        let placed = parts
+            .chunk_by(|one, other| one.receipt == other.receipt)
+            .try_for_each(|message| self.place_message(caches, message));
+        if placed.is_ok() {
+            let mut nth = 0;
+            carried.sent.retain(|sent| {
+                nth += 1;
+                nth > until || sent.process != process
+            });
+            carried.find_bounds();
+        }
+        caches.carried = carried;
+        placed
+    }
+
+    /// Places the payload of a message, unless its receiver has it.
+    fn place_message(&self, caches: &mut Caches, parts: &[SentPart]) -> Result<(), Refusal> {
+        let Some(SentPart { receipt, .. }) = parts.first() else { return Ok(()) };
+        let completer = self.completer();
+        for _ in 0..ASKS {
+            match receipt.begin_placing(self.segment, completer.claimer) {
+                PlacingStep::Over => return Ok(()),
+                PlacingStep::Busy => std::hint::spin_loop(),
+                PlacingStep::Begun(placing) => {
+                    let (done, payload) = placing.payload();
+                    self.end_placing(caches, placing, &payload, parts);
+                    completer.wake_again(receipt, &done);
+                    return Ok(());
+                }
+            }
+        }
+        Err(Refusal::Silence)
+    }
+
+    /// Copies a payload to the buffers of its RECV. If that is impossible, the receiver copies it.
+    fn end_placing(&self, caches: &mut Caches, placing: Placing<'_>, payload: &Carried, parts: &[SentPart]) {
+        let rq = self.segment.rq(parts[0].receipt.rq() as usize);
+        let used = MemoryUse::Recv { pd: rq.map_or(0, |rq| rq.pd.load(Relaxed)) };
+        let placed = parts.iter().try_for_each(|sent| self.place_part(caches, used, payload, &sent.part));
+        placing.end(placed.is_ok());
+    }
+
+    fn place_part(
+        &self,
+        caches: &mut Caches,
+        used: MemoryUse,
+        payload: &Carried,
+        part: &CarriedPart,
+    ) -> Result<(), Refusal> {
+        let len = u64::from(part.len);
+        let place = *self.find(caches, used, part.key)?.0;
+        let addr = part.host.wrapping_sub(place.host).wrapping_add(place.region.addr);
+        let offset = used.check(&place, addr, len)?;
+        let piece = payload.as_piece();
+        if u64::from(part.from) + len > piece.len as u64 {
+            return Err(Refusal::Silence);
+        }
+        match self.far(&mut caches.views, &place, used, (offset, len))? {
+            FarMemory::Reached(far) => {
+                let from = Piece { addr: piece.addr + u64::from(part.from), len: len as usize };
+                Ok(transfer::write(&[from], far)?)
+            }
+            // The thread of the receiver writes only what peers may write.
+            FarMemory::Served(..) => Err(Refusal::Silence),
+        }
+    }
+}

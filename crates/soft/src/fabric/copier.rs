@@ -1,0 +1,151 @@
+//! The requesters of this process that access memory of a process, and their copy records there.
+
+use super::peer::Peer;
+use crate::memory::copies::{self, CopyFence};
+use crate::memory::records::CopyRecord;
+use crate::memory::segment::Segment;
+use crate::point::{Point, reach};
+use crate::sync::lock;
+use std::mem::forget;
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
+
+/// This process as a holder of copy records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyHolder {
+    /// The number in the records; not 0.
+    pub(super) number: u32,
+    /// Whether the fence of another process acts on the threads of this one.
+    pub(super) takes_fence: bool,
+}
+
+/// Copy records of a process that requesters of this process had, by their indices.
+#[derive(Debug, Default)]
+pub(crate) struct SpareCopies(Mutex<Vec<usize>>);
+
+/// A requester that accesses the memory of one process. One thread at a time uses it, under the lock of a
+/// queue or alone.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    at: CopiedProcess,
+    index: usize,
+    record: *const CopyRecord,
+    fence: CopyFence,
+}
+
+/// The process with the memory.
+#[derive(Debug)]
+enum CopiedProcess {
+    This(&'static SpareCopies),
+    Peer(Arc<Peer>),
+}
+
+// SAFETY: the record consists of atomics. It is mapped as long as the peer is opened, or forever.
+unsafe impl Send for Copier {}
+// SAFETY: as above.
+unsafe impl Sync for Copier {}
+
+impl CopiedProcess {
+    fn spare(&self) -> &Mutex<Vec<usize>> {
+        match self {
+            CopiedProcess::This(spare) => &spare.0,
+            CopiedProcess::Peer(peer) => &peer.spare_copies.0,
+        }
+    }
+}
+
+impl Copier {
+    /// A requester that accesses memory of this process. `None` if all copy records are in use.
+    pub(super) fn own(
+        (segment, spare): (&'static Segment, &'static SpareCopies),
+        holder: CopyHolder,
+        is_gone: impl Fn(u32) -> bool,
+    ) -> Option<Arc<Copier>> {
+        Copier::new(segment, CopiedProcess::This(spare), holder, is_gone)
+    }
+
+    /// A requester that accesses memory of a peer. `None` if all copy records are in use.
+    pub(super) fn at(
+        peer: &Arc<Peer>,
+        holder: CopyHolder,
+        is_gone: impl Fn(u32) -> bool,
+    ) -> Option<Arc<Copier>> {
+        Copier::new(&peer.segment, CopiedProcess::Peer(peer.clone()), holder, is_gone)
+    }
+
+    fn new(
+        segment: &Segment,
+        at: CopiedProcess,
+        holder: CopyHolder,
+        is_gone: impl Fn(u32) -> bool,
+    ) -> Option<Arc<Copier>> {
+        let spare = lock(at.spare()).pop();
+        let index = spare.or_else(|| copies::take(segment, holder.number, is_gone))?;
+        let record = std::ptr::from_ref(segment.copy(index)?);
+        // Relaxed: the owner stores it before any other process finds the segment.
+        let has_fence = segment.copies().has_fence.load(Relaxed) != 0;
+        let fence = if has_fence && holder.takes_fence { CopyFence::Light } else { CopyFence::Full };
+        Some(Arc::new(Copier { at, index, record, fence }))
+    }
+
+    /// Whether it accesses memory of this peer.
+    pub(crate) fn is_at(&self, peer: &Arc<Peer>) -> bool {
+        matches!(&self.at, CopiedProcess::Peer(own) if Arc::ptr_eq(own, peer))
+    }
+
+    /// Begins a copy, before its rights are checked.
+    #[inline(always)]
+    pub(crate) fn begin(self: &Arc<Self>) -> Copying<'_> {
+        self.record().begin(self.fence);
+        reach(Point::CopyBegun);
+        Copying(self)
+    }
+
+    fn end(&self) {
+        reach(Point::CopyEnding);
+        self.record().end();
+    }
+
+    #[inline(always)]
+    fn record(&self) -> &CopyRecord {
+        // SAFETY: it lies in the segment of the peer, which stays mapped as long as `self.at` lives, or of
+        // this process, which is never unmapped.
+        unsafe { &*self.record }
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        lock(self.at.spare()).push(self.index);
+    }
+}
+
+/// A copy that runs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Copying<'a>(&'a Arc<Copier>);
+
+impl Copying<'_> {
+    /// Lets the copy run on without a borrow.
+    pub(crate) fn keep(self) -> KeptCopying {
+        let kept = KeptCopying(self.0.clone());
+        forget(self);
+        kept
+    }
+}
+
+impl Drop for Copying<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// A copy that runs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct KeptCopying(Arc<Copier>);
+
+impl Drop for KeptCopying {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

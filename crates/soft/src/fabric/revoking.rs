@@ -1,0 +1,129 @@
+//! Revoking access to memory of this process. The calls that revoke it wait for the copies that still use it.
+//!
+//! A copy takes as long as its bytes need, and as the system lets its thread wait for a processor. Only a
+//! copy whose process is stopped is given up. The process may be stopped forever, and nothing can keep it
+//! from going on with the copy later.
+
+use super::process::Process;
+use crate::memory::copies::{RunningCopy, running};
+use crate::memory::regions::Revoked;
+use crate::point::{Point, reach};
+use crate::sync::lock;
+use crate::sync::platform::global_fence;
+use doorbell_launch::say::say;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// How long a process must be seen stopped before its copy is given up. Debuggers stop processes for a
+/// moment.
+const STOPPED: Duration = Duration::from_millis(50);
+/// Time after which any copy is given up. The largest message takes a second, on a processor of its own.
+const GIVE_UP: Duration = Duration::from_secs(10);
+/// Time between checks of the processes that copy.
+const LOOK: Duration = Duration::from_millis(1);
+/// Checks of the records before the thread yields its processor, and its sleep between later checks.
+const SPINS: u32 = 200;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A copy that is waited for.
+#[derive(Clone, Copy, Debug)]
+struct AwaitedCopy {
+    copy: RunningCopy,
+    /// When its process was first seen stopped, if it was stopped since.
+    stopped: Option<Instant>,
+}
+
+impl Process {
+    /// Waits for the copies that may still use the revoked rights. `call` names the program's call that ends
+    /// then.
+    pub(crate) fn settle(&self, _: Revoked, call: &str) {
+        self.wait_for_copies(call);
+    }
+
+    /// Waits until no copy runs that began before this call, for 10 s at most, or 50 ms if its process is
+    /// stopped. A copy that is given up is reported on standard error.
+    pub(crate) fn wait_for_copies(&self, call: &str) {
+        reach(Point::Revoked);
+        // The rights were changed before. A copy that began and does not see the change is seen running.
+        global_fence();
+        let running = running(self.segment);
+        if !running.is_empty() {
+            self.wait_for(&running, call);
+        }
+    }
+
+    #[cold]
+    fn wait_for(&self, running: &[RunningCopy], call: &str) {
+        // A copy is given up once, not by each call.
+        let given_up = lock(&self.given_up).clone();
+        let awaited = running.iter().filter(|copy| given_up.get(&copy.index) != Some(&copy.steps));
+        let mut awaited: Vec<AwaitedCopy> =
+            awaited.map(|copy| AwaitedCopy { copy: *copy, stopped: None }).collect();
+        let begin = Instant::now();
+        let (mut spins, mut looked) = (0, begin);
+        loop {
+            awaited.retain(|awaited| awaited.copy.runs(self.segment));
+            if awaited.is_empty() {
+                return;
+            }
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+                continue;
+            }
+            reach(Point::CopyAwaited);
+            let now = Instant::now();
+            if now - looked >= LOOK {
+                looked = now;
+                awaited.retain_mut(|awaited| !self.is_over(awaited, begin, now, call));
+            }
+            // Most copies end soon. The other ones need the processor.
+            if now - begin < LOOK { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+        }
+    }
+
+    /// Whether the copy will never end, because its process has exited, or must be given up.
+    fn is_over(&self, awaited: &mut AwaitedCopy, begin: Instant, now: Instant, call: &str) -> bool {
+        let AwaitedCopy { copy, stopped } = awaited;
+        let Some(record) = self.segment.copy(copy.index) else { return true };
+        let Some(who) = record.holder.load(Relaxed).checked_sub(1) else { return true };
+        if self.is_gone(who) {
+            record.free(who + 1);
+            return true;
+        }
+        *stopped = self.is_stopped(who).then(|| stopped.unwrap_or(now));
+        let is_stopped = stopped.is_some_and(|since| now - since >= STOPPED);
+        if !is_stopped && now - begin < GIVE_UP {
+            return false;
+        }
+        lock(&self.given_up).insert(copy.index, copy.steps);
+        let state = if is_stopped { "is stopped" } else { "has not gone on for 10 s" };
+        say(format_args!(
+            "{call} does not wait for {}, which {state} in the middle of a copy: when it goes on, it may \
+             still write to memory of this process, or read it",
+            self.describe(who)
+        ));
+        true
+    }
+
+    /// Names the process with this claimer number.
+    fn describe(&self, who: u32) -> String {
+        match self.pid_of(who) {
+            Some(pid) if pid == std::process::id() => "a thread of this process".to_owned(),
+            Some(pid) => format!("process {pid}"),
+            None => "a process of another PID namespace".to_owned(),
+        }
+    }
+
+    /// Whether the process with this claimer number is stopped, by a signal or by a debugger. `false` if that
+    /// cannot be found out.
+    fn is_stopped(&self, who: u32) -> bool {
+        let stat = self.pid_of(who).map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")));
+        // The state follows the name. The name is in parentheses and may hold any character.
+        let state = stat.and_then(Result::ok).and_then(|stat| {
+            let (_, rest) = stat.rsplit_once(')')?;
+            rest.trim_start().chars().next()
+        });
+        matches!(state, Some('T' | 't'))
+    }
+}

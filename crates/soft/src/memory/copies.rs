@@ -1,0 +1,172 @@
+//! The copies into and out of a process's memory, so that the process can wait for them.
+//!
+//! A process that revokes access to its memory must know when no running copy uses the old rights any more.
+//! Requesters take no lock. Each requester has a *copy record* in the segment of the process whose memory it
+//! accesses, and counts the steps of its copies there:
+//!
+//! 1. It begins a copy: the count becomes odd.
+//! 2. It passes a fence, and then checks the rights: the state of the QP, the region, the window.
+//! 3. It copies, and ends the copy: the count becomes even.
+//!
+//! The process that revokes changes the rights, passes the other fence, and then looks at all copy records.
+//! Either the requester sees the changed rights, or the process sees an odd count, and waits until that count
+//! changes (`fabric/revoking.rs`). The requester's fence is no instruction (`sync/platform.rs`).
+//!
+//! Threads of the process itself have copy records, too: those that post, poll or serve peers.
+
+use super::records::{COPIES, CopiesRecord, CopyRecord};
+use super::segment::Segment;
+use crate::sync::atomics::{Ordering::*, fence};
+use crate::sync::platform::light_fence;
+use std::collections::HashMap;
+
+/// The fence at the beginning of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyFence {
+    /// No instruction. The process that revokes passes the costly side of the pair of fences.
+    Light,
+    /// A full fence, because the system has no pair of fences, or hides it from one of the two processes.
+    Full,
+}
+
+impl CopyRecord {
+    /// Begins a copy. Its rights are checked after this.
+    #[inline(always)]
+    pub(crate) fn begin(&self, kind: CopyFence) {
+        // Relaxed: only the requester that has the record stores to it. Release: a process that waits for the
+        // end of the copy before may see this count instead. The fence keeps the store before the loads of
+        // the checks.
+        self.steps.store(self.steps.load(Relaxed).wrapping_add(1), Release);
+        match kind {
+            CopyFence::Light => light_fence(),
+            CopyFence::Full => fence(SeqCst),
+        }
+    }
+
+    /// Ends a copy.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        // Release: a process that sees the new count sees everything that the copy stored, and the copy has
+        // loaded nothing that the process stores later.
+        self.steps.store(self.steps.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// The count of the copy that runs; `None` if none runs.
+    fn running(&self) -> Option<u64> {
+        // Acquire pairs with the Release in `end`, or in the `begin` after it.
+        Some(self.steps.load(Acquire)).filter(|steps| !steps.is_multiple_of(2))
+    }
+
+    /// Takes the record for process `holder`, if it is free.
+    fn take(&self, holder: u32) -> bool {
+        // Acquire pairs with the Release in `free`: the last requester's count is seen. Relaxed on failure:
+        // the caller reads nothing then.
+        if self.holder.compare_exchange(0, holder, Acquire, Relaxed).is_err() {
+            return false;
+        }
+        // Relaxed: the record has one user. A process that was killed leaves an odd count.
+        let steps = self.steps.load(Relaxed);
+        self.steps.store(steps.wrapping_add(steps % 2), Relaxed);
+        true
+    }
+
+    /// Frees the record of a process that has exited.
+    pub(crate) fn free(&self, holder: u32) {
+        // Release, for `take`. Relaxed on failure: another process has done it.
+        let _ = self.holder.compare_exchange(holder, 0, Release, Relaxed);
+    }
+}
+
+/// The record of a requester of process `holder`, which is not 0, in this segment. `is_gone` tells if a
+/// process has exited. `None` if all records are in use.
+pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool) -> Option<usize> {
+    let used = used(segment);
+    let free = |index: &usize| segment.copy(*index).is_some_and(|record| record.take(holder));
+    let mut found = (0..used).find(free);
+    // Before more records are used, the records of exited processes are freed. This takes a while, so it
+    // happens when the number has doubled.
+    if found.is_none() && (used.is_power_of_two() && used >= FEW || used == COPIES) {
+        free_abandoned(segment, used, is_gone);
+        found = (0..used).find(free);
+    }
+    let index = found.or_else(|| (used..COPIES).find(free))?;
+    let is_more = |before: u32| (before <= index as u32).then_some(index as u32 + 1);
+    // SeqCst, and before the first copy: a process that revokes sees it if it sees the copy.
+    let _ = segment.copies().used.fetch_update(SeqCst, Relaxed, is_more);
+    Some(index)
+}
+
+/// Frees the records of exited processes.
+fn free_abandoned(segment: &Segment, used: usize, is_gone: impl Fn(u32) -> bool) {
+    let mut known = HashMap::from([(0, false)]);
+    for record in (0..used).filter_map(|index| segment.copy(index)) {
+        let holder = record.holder.load(Relaxed);
+        if *known.entry(holder).or_insert_with(|| is_gone(holder)) {
+            record.free(holder);
+        }
+    }
+}
+
+/// So many records of exited processes are no burden.
+const FEW: usize = 64;
+
+/// The number of records in use: all are among the first so many.
+fn used(segment: &Segment) -> usize {
+    let CopiesRecord { used, .. } = segment.copies();
+    // SeqCst, as the store in `take`.
+    (used.load(SeqCst) as usize).min(COPIES)
+}
+
+/// A copy that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunningCopy {
+    /// Index of its record, and its count.
+    pub(crate) index: usize,
+    pub(crate) steps: u64,
+}
+
+/// The copies that run. A process that revokes rights has changed them before, and passed its fence. All other
+/// copies see the change, or have ended.
+pub(crate) fn running(segment: &Segment) -> Vec<RunningCopy> {
+    let running = |index| Some(RunningCopy { index, steps: segment.copy(index)?.running()? });
+    (0..used(segment)).filter_map(running).collect()
+}
+
+impl RunningCopy {
+    /// Whether it still runs.
+    pub(crate) fn runs(&self, segment: &Segment) -> bool {
+        segment.copy(self.index).is_some_and(|record| record.running() == Some(self.steps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::OnceLock;
+
+    fn segment() -> &'static Segment {
+        static SEGMENT: OnceLock<Segment> = OnceLock::new();
+        SEGMENT.get_or_init(|| Segment::create().expect("a segment").1)
+    }
+
+    #[test]
+    fn a_record_of_an_exited_process_is_taken_again() {
+        let segment = segment();
+        let alive = |_: u32| false;
+        for index in 0..FEW {
+            assert_eq!(take(segment, 7, alive), Some(index));
+        }
+        let record = segment.copy(5).expect("a record");
+        record.begin(CopyFence::Light);
+        assert_eq!(record.running(), Some(1));
+        for index in 0..FEW {
+            assert_eq!(take(segment, 8, |holder| holder == 7), Some(index), "before a new one is used");
+        }
+        assert_eq!(record.running(), None, "the process was killed within a copy");
+        assert_eq!(take(segment, 9, alive), Some(FEW));
+        assert_eq!(used(segment), FEW + 1);
+        record.begin(CopyFence::Full);
+        record.end();
+        assert_eq!(record.running(), None);
+    }
+}
