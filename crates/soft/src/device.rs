@@ -42,8 +42,9 @@ const ODP_RECV: u32 = 2;
 const ODP_WRITE: u32 = 4;
 const ODP_SRQ_RECV: u32 = 32;
 const ODP_ALL: u32 = 63;
-/// Completion vectors.
-pub(crate) const COMP_VECTORS: i32 = 1;
+/// Completion vectors. A program that has a thread with a CQ for each of several processors spreads the CQs
+/// over the vectors. Here all vectors are alike.
+pub(crate) const COMP_VECTORS: i32 = 64;
 
 /// Default vendor and part number: an OUI that no vendor has (locally administered), and the first part.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);

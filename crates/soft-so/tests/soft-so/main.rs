@@ -19,6 +19,7 @@ mod loading;
 mod multicast;
 mod processes;
 mod programs;
+mod places;
 mod pyverbs;
 mod refusals;
 mod shown_as;

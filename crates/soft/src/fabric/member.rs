@@ -108,7 +108,7 @@ mod tests {
             FabricMember::of(std::process::id(), 0).expect("it can be read").expect("this process lives");
         let is_alive = |member: FabricMember| member.is_alive().expect("it can be read");
         assert!(is_alive(me));
-        assert!(!is_alive(FabricMember { start_time: me.start_time + 1, ..me }));
+        assert!(!is_alive(FabricMember { start_time: me.start_time + 2, ..me }));
         assert!(!is_alive(FREE));
     }
 }

@@ -127,12 +127,13 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a pidfd; `None` if it would leave too few file descriptors for the program.
+/// Opens a pidfd; `None` if there are none, or it would leave too few file descriptors for the program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
-        Err(Errno::MFILE | Errno::NFILE) => Ok(None),
+        // Also a kernel without pidfds, or valgrind(1), which does not know them.
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -28,6 +28,10 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex};
 
+/// QP numbers begin among this many, so that fabrics have different ones. The records before the first QP's take
+/// memory.
+const FIRST_QPS: usize = 1 << 10;
+
 /// Everything of the device that belongs to this process, apart from its objects. It is created when the
 /// first device is opened, and never freed.
 #[derive(Debug)]
@@ -96,13 +100,13 @@ impl Process {
         let process = Process {
             slot,
             segment: &own.segment,
-            heap: Heap::new(),
+            heap: Heap::new(&own.segment),
             regions: Regions::default(),
             pds: PdNumbers::default(),
             paths: Paths::default(),
             groups: Groups::default(),
             domains: Domains::default(),
-            qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
+            qp_numbers: Numbers::new(QP_INDICES, first(FIRST_QPS)),
             cq_numbers: Numbers::new(0..CQS as u32, 0),
             srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
             progress: Progress::new().map_err(explain)?,
@@ -254,7 +258,7 @@ fn explain(error: std::io::Error) -> Errno {
 
 /// Like [`explain`], and names the fabric's folder, which the system's error does not name.
 fn explain_fabric(error: std::io::Error) -> Errno {
-    let folder = FabricPlace::own().map(|place| place.path());
+    let folder = FabricPlace::own().and_then(|place| place.path());
     match (error.raw_os_error(), folder) {
         (Some(errno), Ok(folder)) => {
             say(format_args!("this process cannot use the software NIC: {}: {error}", folder.display()));
@@ -283,8 +287,8 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
                 "; each peer needs an open file, and ulimit -n limits the open files of a process"
             }
             Some(libc::ENOMEM) => {
-                "; each peer needs eight gigabytes of addresses and the size of its buffers, and ulimit -v \
-                 limits the addresses of a process"
+                "; each peer needs addresses for its queues and its buffers, and ulimit -v limits the addresses \
+                 of a process"
             }
             _ => "",
         };

@@ -16,11 +16,13 @@ pub(crate) const QPS: usize = 1 << QP_BITS;
 /// 1) or of multicast (all ones).
 pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
 /// Most memory regions of a process.
-pub(crate) const MRS: usize = 1 << 16;
+pub(crate) const MRS: usize = 1 << 20;
 /// Most CQs of a process.
-pub(crate) const CQS: usize = 1 << 14;
+pub(crate) const CQS: usize = 1 << 16;
+/// Most SRQs of a process.
+pub(crate) const SRQS: usize = 1 << 13;
 /// Most receive queues of a process: first those of its QPs, then its SRQs.
-pub(crate) const RQS: usize = 1 << 14;
+pub(crate) const RQS: usize = QPS + SRQS;
 /// Most attachments of a process's QPs to multicast groups.
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Locks for atomics in a segment.
@@ -192,6 +194,8 @@ pub(crate) struct RqRecord {
     pub(crate) order: AtomicU64,
     /// Offset of the `SenderTurn` of the only sender; 0 if there may be several senders.
     pub(crate) turn: AtomicU64,
+    /// The XRC domain of the queue, or of the QP with this index if its RECVs are elsewhere; 0 for none.
+    pub(crate) domain: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: CacheLine<PostedRecvs>,
     /// Written by senders.
@@ -216,6 +220,8 @@ pub(crate) struct TakenRecvs {
     pub(crate) head: AtomicU64,
     /// An earlier value of `polled`.
     pub(crate) polled_seen: AtomicU64,
+    /// The generation of the QP with this index for which its program got `IBV_EVENT_COMM_EST`.
+    pub(crate) established: AtomicU32,
 }
 
 /// The next RECV of the only sender, and whether the sender is filling it. It has a cache line of its own,

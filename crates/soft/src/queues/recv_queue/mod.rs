@@ -74,9 +74,9 @@ struct RecvState {
     tail: u64,
     /// Posted RECVs whose completions were not taken.
     outstanding: u32,
-    /// The RECV that is posted in each slot.
-    entries: Box<[PostedRecv]>,
-    sges: Box<[Sge]>,
+    /// The RECV that is posted in each slot, and its SGEs, for the slots that were ever used.
+    entries: Vec<PostedRecv>,
+    sges: Vec<Sge>,
     order: PostOrder,
     /// All RECVs before this position were seen complete.
     complete: u64,
@@ -139,14 +139,23 @@ impl RecvState {
             layout,
             tail,
             outstanding: 0,
-            entries: vec![PostedRecv::default(); capacity].into(),
-            sges: vec![Sge::default(); capacity * sizes.max_sge as usize].into(),
+            entries: Vec::with_capacity(capacity),
+            sges: Vec::with_capacity(capacity * sizes.max_sge as usize),
             order: PostOrder::of(&layout),
             complete: tail,
             begun: None,
             cache: RegionCache::default(),
             watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
         }
+    }
+
+    /// Makes room for RECVs in the slots up to this one.
+    #[cold]
+    fn use_up_to(&mut self, index: u32, max_sge: u32) {
+        let slots = index as usize + 1;
+        self.entries.resize(slots, PostedRecv::default());
+        self.sges.resize(slots * max_sge as usize, Sge::default());
+        self.layout.used = index + 1;
     }
 
     /// Index of the slot that holds, or held, the RECV at a position.
@@ -282,6 +291,9 @@ impl RecvQueue {
             PostOrder::InTurn => state.index_of(position),
             PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
         };
+        if index as usize >= state.entries.len() {
+            state.use_up_to(index, self.max_sge);
+        }
         if state.entries[index as usize].position.is_some() {
             return Err(ENOMEM);
         }
@@ -449,7 +461,7 @@ impl RecvQueue {
     pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let position = state.entries[index as usize].position?;
+        let position = state.entries.get(index as usize)?.position?;
         let slot = state.layout.slot(self.process, index)?;
         let posted = SlotState::posted(position, self.generation());
         let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
@@ -529,7 +541,7 @@ impl RecvQueue {
     /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
     /// overrun. Offers again the RECVs that senders had begun to fill before they exited.
     fn reclaim(&self, state: &mut RecvState) {
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             if state.entries[index as usize].position.is_none() {
                 continue;
@@ -578,7 +590,7 @@ impl RecvQueue {
             None if u64::from(state.outstanding) == self.posted() => return,
             None => {}
         }
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(position) = state.entries[index as usize].position else { continue };
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             if !self.is_abandoned(slot) {
@@ -655,7 +667,7 @@ impl RecvQueue {
     /// Forgets all RECVs, because the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        let old = state.layout;
+        let mut old = state.layout;
         let tail = state.tail;
         // The generation changes before the slots are freed by compare-and-swaps, which are SeqCst too. So a
         // sender that finds a slot free reads the new generation from then on. A sender that has read the old
@@ -665,7 +677,7 @@ impl RecvQueue {
         old.end_turn(self.process);
         let is_claimed = |turn: &SenderTurn| matches!(turn.state().phase(), SlotPhase::Claimed(_));
         let mut filled = old.turn(self.process).is_some_and(is_claimed);
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = old.slot(self.process, index) else { continue };
             let before = slot.state();
             if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
@@ -701,7 +713,7 @@ impl RecvQueue {
             state.entries[*index as usize].position.is_some()
                 && slot.is_some_and(|s| s.state().phase() == SlotPhase::Done)
         };
-        (0..self.capacity).filter(is_complete).count() as u64
+        (0..state.layout.used).filter(is_complete).count() as u64
     }
 
     /// Posted RECVs that no message has taken.
@@ -740,7 +752,7 @@ impl Drop for RecvQueue {
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
         state.layout.end_turn(self.process);
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             if let Some(slot) = state.layout.slot(self.process, index) {
                 let before = slot.state();
                 if before.phase() == SlotPhase::Posted {
