@@ -136,8 +136,15 @@ fn meet(of: &Launch, settings: [&str; 2], place: impl Fn(Command) -> Command) ->
 
 /// Like [`meet`], for commands of the passive and the active program.
 fn meet_by(commands: [Command; 2]) -> [String; 2] {
-    let [mut passive, mut active] = commands.map(Running::of);
-    let (one, other) = (passive.line(), active.line());
+    let [passive, active] = commands;
+    converse(Running::of(passive), || Running::of(active))
+}
+
+/// Like [`meet`]. The active program starts when the passive one runs.
+fn converse(mut passive: Running, start: impl FnOnce() -> Running) -> [String; 2] {
+    let one = passive.line();
+    let mut active = start();
+    let other = active.line();
     passive.tell(&other);
     active.tell(&one);
     assert_eq!((passive.line(), active.line()), ("ready".into(), "ready".into()));
@@ -367,6 +374,8 @@ fn launch_like(launch: &Launch) -> Launch {
 /// A user with no rights, and a group.
 const NOBODY: u32 = 12_345;
 const AS_NOBODY: [&str; 4] = ["--reuid=12345", "--regid=12345", "--clear-groups", "--"];
+/// Runs a program in a user namespace of its own.
+const UNSHARE: [&str; 3] = ["unshare", "--user", "--map-root-user"];
 
 /// A folder of [`NOBODY`] with the launcher and the library.
 fn folder_of_nobody() -> tempfile::TempDir {
@@ -404,7 +413,6 @@ fn of_nobody(folder: &Path, around: &[&str], options: &[&str], role: &str) -> Co
 
 #[test]
 fn programs_in_user_namespaces_meet_in_a_folder() {
-    const UNSHARE: [&str; 3] = ["unshare", "--user", "--map-root-user"];
     const BWRAP: [&str; 5] = ["bwrap", "--unshare-user", "--dev-bind", "/", "/"];
     if !is_root() || installed("setpriv").is_none() {
         return;
@@ -419,24 +427,40 @@ fn programs_in_user_namespaces_meet_in_a_folder() {
         let options = ["--fabric", around[0], "--meet", meet.to_str().expect("text")];
         let of = |role| of_nobody(folder.path(), around, &options, role);
         meet_by([of("passive -"), of("active -")]);
-        // In one namespace, two programs need no folder.
-        let of = |role| of_nobody(folder.path(), &[], &["--fabric", around[0], "--ptrace", "no"], role);
-        meet_by([of("passive -"), of("active -")]);
     }
-    // A library of an unknown user is refused.
-    let other = tempfile::tempdir().expect("a folder");
-    let library = other.path().join("libibverbs.so");
-    std::fs::copy(crate::common::library(), &library).expect("it can be copied");
-    for path in [other.path(), &library] {
+}
+
+#[test]
+fn programs_in_one_user_namespace_meet() {
+    let probe = [&AS_NOBODY[..], &UNSHARE, &["true"]].concat();
+    if !is_root() || !is_permitted("setpriv", &probe) || installed("nsenter").is_none() {
+        return;
+    }
+    let folder = folder_of_nobody();
+    let options = ["--fabric", "within"];
+    let passive = Running::of(of_nobody(folder.path(), &UNSHARE, &options, "passive -"));
+    let target = passive.child.id().to_string();
+    let enter = ["nsenter", "--user", "--preserve-credentials", "--target", &target, "--"];
+    converse(passive, || Running::of(of_nobody(folder.path(), &enter, &options, "active -")));
+}
+
+#[test]
+fn a_library_of_an_unknown_user_is_refused() {
+    let probe = [&AS_NOBODY[..], &UNSHARE, &["true"]].concat();
+    if !is_root() || !is_permitted("setpriv", &probe) {
+        return;
+    }
+    let (folder, other) = (folder_of_nobody(), tempfile::tempdir().expect("a folder"));
+    let copy = other.path().join("libibverbs.so");
+    std::fs::copy(library(), &copy).expect("it can be copied");
+    for path in [other.path(), &copy] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode can be set");
         chown(path, Some(NOBODY + 1), Some(NOBODY + 1)).expect("root may");
     }
-    if is_permitted("setpriv", &[&AS_NOBODY[..], &UNSHARE, &["true"]].concat()) {
-        let options = ["--lib", library.to_str().expect("text")];
-        let run = of_nobody(folder.path(), &UNSHARE, &options, "active -").output().expect("it starts");
-        assert!(text(&run).contains("the number stands for all unmapped users"), "{}", text(&run));
-        assert_eq!(run.status.code(), Some(2), "{}", text(&run));
-    }
+    let options = ["--lib", copy.to_str().expect("text")];
+    let run = of_nobody(folder.path(), &UNSHARE, &options, "active -").output().expect("it starts");
+    assert!(text(&run).contains("the number stands for all unmapped users"), "{}", text(&run));
+    assert_eq!(run.status.code(), Some(2), "{}", text(&run));
 }
 
 #[test]
@@ -456,8 +480,6 @@ fn a_name_that_another_user_has_taken_is_passed_over() {
     }
     let of = |role| of_nobody(folder.path(), &[], &["--fabric", "taken"], role);
     let said = meet_by([of("passive -"), of("active -")]);
-    let begun = of("nothing");
-    drop(begun);
     for path in &taken {
         std::fs::remove_dir(path).expect("nobody has put anything there");
         let told = format!("{path} belongs to user {}", NOBODY + 1);

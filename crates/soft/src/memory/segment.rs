@@ -10,6 +10,7 @@ use doorbell_launch::sealed::{self, InCore, PAGE, Part, Remapper, STEP};
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
+use std::ops::Range;
 use std::sync::{Mutex, Once};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -324,7 +325,8 @@ fn used(header: &Part, area: Area) -> u64 {
     self::header(header).used[area as usize].load(Acquire).min(area.most()) & !(PAGE - 1)
 }
 
-/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size.
+/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size. Pieces
+/// of less than a page share pages with pieces of their size, so that a large piece does not lie between them.
 #[derive(Debug)]
 pub(crate) struct Heap {
     segment: &'static Segment,
@@ -335,13 +337,17 @@ pub(crate) struct Heap {
 struct HeapState {
     /// Offset of the first byte that was never allocated.
     next: u64,
+    /// What is left of the last page for pieces of each size.
+    pages: [Range<u64>; PAGE.trailing_zeros() as usize],
     free: [Vec<u64>; 64],
 }
 
 impl Heap {
     pub(crate) fn new(segment: &'static Segment) -> Heap {
-        let state = HeapState { next: HEAP_AT, free: std::array::from_fn(|_| Vec::new()) };
-        Heap { segment, state: Mutex::new(state) }
+        // As records, pieces do not begin where a page begins.
+        let next = HEAP_AT + RECORDS_AT;
+        let (pages, free) = (std::array::from_fn(|_| 0..0), std::array::from_fn(|_| Vec::new()));
+        Heap { segment, state: Mutex::new(HeapState { next, pages, free }) }
     }
 
     /// Offset of a new piece of at least `bytes` bytes, aligned to 64. It keeps its earlier content.
@@ -353,22 +359,85 @@ impl Heap {
     /// pages come into being when they are touched.
     pub(crate) fn alloc_piece(&self, bytes: u64) -> Option<(u64, bool)> {
         let size = bytes.max(64).next_power_of_two();
+        let order = size.trailing_zeros() as usize;
         let mut state = lock(&self.state);
-        if let Some(at) = state.free[size.trailing_zeros() as usize].pop() {
+        let state = &mut *state;
+        if let Some(at) = state.free[order].pop() {
             return Some((at, false));
         }
-        let at = state.next;
+        let Some(page) = state.pages.get_mut(order) else { return Some((self.take(&mut state.next, size)?, true)) };
+        if page.is_empty() {
+            let at = self.take(&mut state.next, PAGE)?;
+            *page = at..at + PAGE;
+        }
+        page.start += size;
+        Some((page.start - size, true))
+    }
+
+    /// Takes bytes that were never allocated. `next` is the offset of the first one.
+    fn take(&self, next: &mut u64, size: u64) -> Option<u64> {
+        let at = *next;
         let end = at.checked_add(size)?;
         if end - HEAP_AT > self.segment.areas[Area::Heap as usize].room() {
             self.segment.extend(Area::Heap, at - HEAP_AT, size)?;
         }
-        state.next = end;
-        Some((at, true))
+        *next = end;
+        Some(at)
     }
 
     /// Frees a piece that [`Heap::alloc`] returned for this number of bytes.
     pub(crate) fn free(&self, at: u64, bytes: u64) {
         let size = bytes.max(64).next_power_of_two();
         lock(&self.state).free[size.trailing_zeros() as usize].push(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_do_not_overlap_and_peers_reach_what_is_used() {
+        let (file, segment) = Segment::create().expect("a segment");
+        let peer = Segment::open(&file).expect("a peer's segment");
+        let heap = Heap::new(Box::leak(Box::new(segment)));
+        let sizes = [64, 32 << 10, 65, 4096, 100, 3 << 20, 64, 2048, 64];
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        for bytes in sizes.into_iter().cycle().take(200) {
+            let (at, is_new) = heap.alloc_piece(bytes).expect("there is room");
+            assert!(is_new && at.is_multiple_of(64), "{at}");
+            let last: &AtomicU64 = peer.in_heap((at + bytes - 8) & !7).expect("it is used");
+            assert_eq!(last.swap(1, Relaxed), 0);
+            pieces.push((at, bytes));
+        }
+        pieces.sort_unstable();
+        assert!(pieces.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{pieces:?}");
+        let (at, bytes) = pieces[7];
+        heap.free(at, bytes);
+        assert_eq!(heap.alloc_piece(bytes), Some((at, false)));
+        // What the owner does not use, and what is no heap.
+        for at in [HEAP_AT - 8, HEAP_AT + HEAP_BYTES - 8, HEAP_AT + HEAP_BYTES, 0, u64::MAX - 7, at + 1] {
+            assert!(peer.in_heap::<AtomicU64>(at).is_none(), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn peers_reach_records_as_far_as_they_are_used() {
+        let (file, segment) = Segment::create().expect("a segment");
+        let peer = Segment::open(&file).expect("a peer's segment");
+        for index in [0, 1, 5000, MRS - 1] {
+            assert_eq!(index < 1000, peer.mr(index).is_some(), "{index}");
+        }
+        for index in [3, 5000, MRS - 1] {
+            segment.mr(index).expect("the owner uses it").key.store(77, Relaxed);
+            assert_eq!(peer.mr(index).map(|record| record.key.load(Relaxed)), Some(77), "{index}");
+        }
+        assert!(segment.mr(MRS + 2000).is_none() && peer.mr(MRS + 2000).is_none());
+        // A peer that lies about what it uses leads nowhere.
+        header(&peer.header).used[Area::Qps as usize].store(u64::MAX, Relaxed);
+        assert!(peer.qp(QPS - 1).is_some() && peer.qp(QPS + 2000).is_none());
+        let all = AREAS.iter().map(|area| (area.at(), area.most()));
+        let ends = all.clone().skip(1).map(|(at, _)| at).chain([SEGMENT_BYTES]);
+        assert!(all.zip(ends).all(|((at, most), end)| at + most == end));
     }
 }

@@ -133,19 +133,18 @@ pub(crate) struct TakenRecv {
 }
 
 impl RecvState {
-    fn new(layout: RecvLayout, sizes: Sizes, tail: u64) -> RecvState {
-        let capacity = layout.capacity as usize;
+    fn new(layout: RecvLayout, tail: u64) -> RecvState {
         RecvState {
             layout,
             tail,
             outstanding: 0,
-            entries: Vec::with_capacity(capacity),
-            sges: Vec::with_capacity(capacity * sizes.max_sge as usize),
+            entries: Vec::new(),
+            sges: Vec::new(),
             order: PostOrder::of(&layout),
             complete: tail,
             begun: None,
             cache: RegionCache::default(),
-            watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
+            watched: is_watched().then(|| (0..layout.capacity).map(|_| (None, None)).collect()),
         }
     }
 
@@ -217,7 +216,7 @@ impl RecvQueue {
             next: AtomicU64::new(tail),
             late: LateRecvs::default(),
             slots: AtomicU64::new(layout.slots),
-            state: Biased::new(RecvState::new(layout, sizes, tail)),
+            state: Biased::new(RecvState::new(layout, tail)),
         };
         queue.begin(&layout, tail);
         Ok(queue)
@@ -694,7 +693,7 @@ impl RecvQueue {
             old.clear(self.process);
             old
         };
-        *state = RecvState::new(layout, sizes, tail);
+        *state = RecvState::new(layout, tail);
         self.late.clear();
         self.begin(&layout, tail);
         Ok(())
