@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::{Mutex, Once};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -173,20 +174,24 @@ impl Segment {
     /// always use it. `T` holds only atomics, and has at most a page. The object must be aligned.
     #[inline(always)]
     fn object<T>(&self, area: Area, from: u64) -> Option<&T> {
+        debug_assert!(from.is_multiple_of(align_of::<T>() as u64) && size_of::<T>() as u64 <= PAGE);
         let part = &self.areas[area as usize];
         // A part has at least a page.
-        if from > part.room() - size_of::<T>() as u64 {
-            self.extend(area, from, size_of::<T>() as u64)?;
+        if from <= part.room() - size_of::<T>() as u64 {
+            // SAFETY: within a mapping, which lives as long as `self`; aligned; atomics take any bytes.
+            return Some(unsafe { &*part.base().add(from as usize).cast::<T>() });
         }
-        debug_assert!(from.is_multiple_of(align_of::<T>() as u64) && size_of::<T>() as u64 <= PAGE);
-        // SAFETY: within a mapping, which lives as long as `self`; aligned; atomics take any bytes.
-        Some(unsafe { &*part.base().add(from as usize).cast::<T>() })
+        // SAFETY: as above.
+        self.extend(area, from, size_of::<T>() as u64).map(|object| unsafe { object.cast::<T>().as_ref() })
     }
 
+    /// Maps an area up to `len` bytes from byte `from` on, and returns the address of byte `from`.
     #[cold]
-    fn extend(&self, area: Area, from: u64, len: u64) -> Option<()> {
+    #[inline(never)]
+    fn extend(&self, area: Area, from: u64, len: u64) -> Option<NonNull<u8>> {
         match self.reach(area, from.checked_add(len)?) {
-            Ok(()) => Some(()),
+            // SAFETY: within the mapping.
+            Ok(()) => NonNull::new(unsafe { self.areas[area as usize].base().add(from as usize) }),
             Err(Unmapped::Outside) => None,
             Err(Unmapped::Refused(error)) => {
                 static ONCE: Once = Once::new();
@@ -287,7 +292,7 @@ impl Segment {
     }
 
     /// The object at offset `at`, if it lies within the heap and is aligned.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn in_heap<T>(&self, at: u64) -> Option<&T> {
         // An offset before the heap wraps around to one behind it.
         let from = at.wrapping_sub(HEAP_AT);

@@ -226,6 +226,7 @@ impl<'a> Posting<'a> {
         self.idle && self.tells && self.meets_peer()
     }
 
+    #[inline(always)]
     fn meets_peer(&self) -> bool {
         let here = self.qp.show_processor();
         !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)
