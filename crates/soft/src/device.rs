@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::limits::limits;
-use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
+use crate::memory::records::{CQS, GROUPS, MRS, QPS_IN_SLOT, SLOTS, SRQS};
 use crate::memory::regions::MAX_PD;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use doorbell_launch::say::say;
@@ -73,6 +73,10 @@ pub(crate) const HW_VERSION: u32 = 1;
 
 /// The interface that has the port's addresses on Ethernet: the loopback interface.
 pub(crate) const INTERFACE: &CStr = c"lo";
+
+/// QPs that a process can have.
+const MAX_QP: usize = 1 << 16;
+const _: () = assert!(MAX_QP <= SLOTS * (QPS_IN_SLOT.end - QPS_IN_SLOT.start) as usize);
 
 /// Most address handles of a process.
 pub(crate) const MAX_AH: usize = 1 << 16;
@@ -202,7 +206,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.page_size_cap = !0xfff;
     (attr.vendor_id, attr.vendor_part_id) = id();
     attr.hw_ver = HW_VERSION;
-    attr.max_qp = QP_INDICES.len() as i32;
+    attr.max_qp = count(MAX_QP);
     attr.max_qp_wr = limits.wr as i32;
     attr.device_cap_flags = DEVICE_CAPS;
     attr.max_sge = limits.sge as i32;
@@ -214,7 +218,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_mw = count(MRS) - 1;
     attr.max_pd = count(MAX_PD);
     attr.max_qp_rd_atom = limits.rd_atomic as i32;
-    attr.max_res_rd_atom = count(QPS) * limits.rd_atomic as i32;
+    attr.max_res_rd_atom = count(MAX_QP) * limits.rd_atomic as i32;
     attr.max_qp_init_rd_atom = limits.rd_atomic as i32;
     attr.atomic_cap = ATOMIC_HCA;
     // Each attachment may be to a different group, or of a different QP.
@@ -222,7 +226,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_mcast_qp_attach = count(GROUPS);
     attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
-    attr.max_srq = count(RQS - QPS);
+    attr.max_srq = count(SRQS);
     attr.max_srq_wr = limits.wr as i32;
     attr.max_srq_sge = limits.sge as i32;
     attr.max_pkeys = PKEYS;

@@ -8,7 +8,7 @@ use crate::common::{one_test, ROLE};
 use doorbell_abi::{ibv_mr, ibv_pd};
 use doorbell_launch::trust::user;
 use doorbell_launch::{Launch, Link};
-use doorbell_verbs::SendOp;
+use doorbell_verbs::{SendOp, WcStatus};
 use libc::{c_int, c_void};
 use serde_json::json;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -29,6 +29,8 @@ fn program() {
         ["passive", setting] => be_passive(setting),
         ["active", setting] => be_active(setting),
         ["registers"] => register_among_many(),
+        ["passive-many"] => be_passive_with_many(),
+        ["active-many"] => be_active_with_many(),
         _ => panic!("no role {role:?}"),
     }
 }
@@ -352,6 +354,90 @@ fn a_registration_takes_no_longer_among_many_mappings() {
     alone(Link::Ib, HERE, "registers");
 }
 
+/// More QPs than have one slot of the registry.
+const MANY_QPS: usize = 8200;
+
+/// QPs of the smallest queues, in Init. The first and the last ones have different slots.
+fn many_qps() -> Node {
+    let mut node = Node::open(BYTES, 0);
+    (0..MANY_QPS).for_each(|_| node.add_small_qp());
+    node
+}
+
+/// Takes messages on the first and the last of many QPs.
+fn be_passive_with_many() {
+    let node = many_qps();
+    let ends = [0, MANY_QPS - 1];
+    assert_ne!(node.endpoint(ends[0]).qpn >> 13, node.endpoint(ends[1]).qpn >> 13);
+    ends.iter().for_each(|qp| say(node.endpoint(*qp)));
+    for qp in ends {
+        node.connect(qp, &hear().parse().expect("an endpoint"));
+        node.post_recv(qp, 2, &[(INTO, 100)]);
+    }
+    say("ready");
+    let from: Vec<u32> = node.completions(2).iter().map(|wc| wc.qp_num).collect();
+    assert_eq!(from, ends.map(|qp| node.endpoint(qp).qpn));
+    assert!(node.is_all(WORD, 8, 0x55));
+    say("received");
+    assert_eq!(hear(), "enough");
+    // A QP is in error because of its peer, which names it by its number.
+    node.completion(WcStatus::WrFlushErr);
+}
+
+/// Sends to another process by the last of many QPs, and within this process.
+fn be_active_with_many() {
+    let node = many_qps();
+    let (first, last) = (MANY_QPS - 2, MANY_QPS - 1);
+    for qp in [first, last] {
+        say(node.endpoint(qp));
+    }
+    let peers: [Endpoint; 2] = [(); 2].map(|()| hear().parse().expect("an endpoint"));
+    node.connect(first, &peers[0]);
+    node.connect(last, &peers[1]);
+    // Within this process, from a QP of the first slot to one of the second.
+    let within = [5, MANY_QPS - 3];
+    node.connect(within[0], &node.endpoint(within[1]));
+    node.connect(within[1], &node.endpoint(within[0]));
+    node.post_recv(within[1], 1, &[(INTO, 100)]);
+    node.fill(FROM, 100, 0x55);
+    node.post(within[0], &[Wr { op: SendOp::Send, buffers: &[(FROM, 100)], flags: SIGNALED }]);
+    assert_eq!(node.completions(2).len(), 2);
+    assert!(node.is_all(INTO, 100, 0x55));
+    say("ready");
+    assert_eq!(hear(), "go");
+    for (qp, peer) in [first, last].into_iter().zip(peers) {
+        node.carry_out(qp, SendOp::Write(peer.at(WORD)), &[(FROM, 8)]);
+        node.carry_out(qp, SendOp::Send, &[(FROM, 100)]);
+    }
+    say("sent");
+    assert_eq!(hear(), "enough");
+    node.post(last, &[Wr { op: SendOp::Write(peers[1].at(BYTES)), buffers: &[(FROM, 8)], flags: SIGNALED }]);
+    node.completion(WcStatus::RemAccessErr);
+}
+
+#[test]
+fn a_process_has_more_qps_than_one_slot() {
+    for closed in [false, true] {
+        let (counted, report) = counting("many", Launch { closed, ..launch(Link::Ib) });
+        let mut passive = Running::new(&launch_like(&counted), HERE, "passive-many");
+        let mut active = Running::new(&counted, HERE, "active-many");
+        for _ in 0..2 {
+            let (one, other) = (passive.line(), active.line());
+            passive.tell(&other);
+            active.tell(&one);
+        }
+        assert_eq!((passive.line(), active.line()), ("ready".into(), "ready".into()));
+        active.tell("go");
+        assert_eq!((passive.line(), active.line()), ("received".into(), "sent".into()));
+        active.tell("enough");
+        active.end("the active one");
+        passive.tell("enough");
+        let said = passive.end("the passive one");
+        assert!(said.contains("is in error because of work request"), "{said}");
+        assert_eq!(report()["total"]["work_requests"], 1 + 4 + 1);
+    }
+}
+
 #[test]
 fn peers_in_several_time_namespaces_meet() {
     const PASSIVE: [&str; 5] = ["--time", "--boottime", "864000", "--fork", "--"];
@@ -371,120 +457,135 @@ fn launch_like(launch: &Launch) -> Launch {
     Launch { stats: None, ..launch.clone() }
 }
 
-/// A user with no rights, and a group.
-const NOBODY: u32 = 12_345;
-const AS_NOBODY: [&str; 4] = ["--reuid=12345", "--regid=12345", "--clear-groups", "--"];
 /// Runs a program in a user namespace of its own.
 const UNSHARE: [&str; 3] = ["unshare", "--user", "--map-root-user"];
 
-/// A folder of [`NOBODY`] with the launcher and the library.
-fn folder_of_nobody() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let library = library();
-    std::fs::create_dir(folder.path().join("meet")).expect("a folder");
-    for file in ["doorbell", "libibverbs.so"] {
-        std::fs::copy(library.with_file_name(file), folder.path().join(file)).expect("it can be copied");
-    }
-    for (path, mode) in [("", 0o755), ("meet", 0o700), ("doorbell", 0o755), ("libibverbs.so", 0o755)] {
-        let path = folder.path().join(path);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode can be set");
-        chown(&path, Some(NOBODY), Some(NOBODY)).expect("root may");
-    }
-    folder
+/// A user with no rights, and a folder of this user with the launcher and the library.
+struct OtherUser {
+    number: u32,
+    folder: tempfile::TempDir,
 }
 
-/// Whether this process is root, which can become another user.
-fn is_root() -> bool {
-    if user() != 0 {
-        eprintln!("skipped: only root can become another user");
+impl OtherUser {
+    /// `None` if this process may not become another user.
+    fn new(number: u32) -> Option<OtherUser> {
+        installed("setpriv")?;
+        if user() != 0 {
+            eprintln!("skipped: only root can become another user");
+            return None;
+        }
+        let (folder, library) = (tempfile::tempdir().expect("a folder"), library());
+        for part in ["meet", "run"] {
+            std::fs::create_dir(folder.path().join(part)).expect("a folder");
+        }
+        for file in ["doorbell", "libibverbs.so"] {
+            std::fs::copy(library.with_file_name(file), folder.path().join(file)).expect("it can be copied");
+        }
+        for (path, mode) in
+            [("", 0o755), ("meet", 0o700), ("run", 0o700), ("doorbell", 0o755), ("libibverbs.so", 0o755)]
+        {
+            own_by(&folder.path().join(path), number, mode);
+        }
+        Some(OtherUser { number, folder })
     }
-    user() == 0
+
+    /// A command of this user, run by `around`.
+    fn command(&self, around: &[&str], program: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={}", self.number), format!("--regid={}", self.number));
+        command.args([&user, &group, "--clear-groups", "--"]).args(around).arg(program);
+        command.env("XDG_RUNTIME_DIR", self.folder.path().join("run")).env("HOME", self.folder.path());
+        command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Whether this user may run programs in this way.
+    fn may(&self, around: &[&str]) -> bool {
+        let tried = installed(around[0]).map(|_| self.command(around, "true").output().expect("it starts"));
+        let Some(tried) = tried else { return false };
+        if !tried.status.success() {
+            eprintln!("skipped: {} is not permitted: {}", around.join(" "), text(&tried).trim());
+        }
+        tried.status.success()
+    }
+
+    /// A program of this module under the launcher, run by `around`.
+    fn program(&self, around: &[&str], options: &[&str], role: &str) -> Command {
+        let launcher = self.folder.path().join("doorbell");
+        let mut run = self.command(around, launcher.to_str().expect("text"));
+        run.arg("run").args(options).arg("--");
+        run.arg(std::env::current_exe().expect("the test has a file")).args(one_test(HERE, "program"));
+        run.env(ROLE, role);
+        run
+    }
 }
 
-/// A program of another user by the launcher in its folder, run by `around`.
-fn of_nobody(folder: &Path, around: &[&str], options: &[&str], role: &str) -> Command {
-    let mut run = Command::new("setpriv");
-    run.args(AS_NOBODY).args(around).arg(folder.join("doorbell")).arg("run").args(options).arg("--");
-    run.arg(std::env::current_exe().expect("the test has a file")).args(one_test(HERE, "program"));
-    run.env(ROLE, role).env_remove("XDG_RUNTIME_DIR").env("HOME", folder);
-    run.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    run
+/// Gives a file or folder this owner and mode.
+fn own_by(path: &Path, owner: u32, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode can be set");
+    chown(path, Some(owner), Some(owner)).expect("root may");
 }
 
 #[test]
 fn programs_in_user_namespaces_meet_in_a_folder() {
     const BWRAP: [&str; 5] = ["bwrap", "--unshare-user", "--dev-bind", "/", "/"];
-    if !is_root() || installed("setpriv").is_none() {
-        return;
-    }
-    let folder = folder_of_nobody();
+    let Some(user) = OtherUser::new(12_345) else { return };
+    let meet = user.folder.path().join("meet");
     for around in [&UNSHARE[..], &BWRAP] {
-        let probe = [&AS_NOBODY[..], around, &["true"]].concat();
-        if installed(around[0]).is_none() || !is_permitted("setpriv", &probe) {
-            continue;
+        if user.may(around) {
+            let options = ["--fabric", around[0], "--meet", meet.to_str().expect("text")];
+            meet_by(["passive -", "active -"].map(|role| user.program(around, &options, role)));
         }
-        let meet = folder.path().join("meet");
-        let options = ["--fabric", around[0], "--meet", meet.to_str().expect("text")];
-        let of = |role| of_nobody(folder.path(), around, &options, role);
-        meet_by([of("passive -"), of("active -")]);
     }
 }
 
 #[test]
 fn programs_in_one_user_namespace_meet() {
-    let probe = [&AS_NOBODY[..], &UNSHARE, &["true"]].concat();
-    if !is_root() || !is_permitted("setpriv", &probe) || installed("nsenter").is_none() {
+    let Some(user) = OtherUser::new(12_346).filter(|user| user.may(&UNSHARE)) else { return };
+    if installed("nsenter").is_none() {
         return;
     }
-    let folder = folder_of_nobody();
     let options = ["--fabric", "within"];
-    let passive = Running::of(of_nobody(folder.path(), &UNSHARE, &options, "passive -"));
+    let passive = Running::of(user.program(&UNSHARE, &options, "passive -"));
     let target = passive.child.id().to_string();
     let enter = ["nsenter", "--user", "--preserve-credentials", "--target", &target, "--"];
-    converse(passive, || Running::of(of_nobody(folder.path(), &enter, &options, "active -")));
+    converse(passive, || Running::of(user.program(&enter, &options, "active -")));
 }
 
 #[test]
 fn a_library_of_an_unknown_user_is_refused() {
-    let probe = [&AS_NOBODY[..], &UNSHARE, &["true"]].concat();
-    if !is_root() || !is_permitted("setpriv", &probe) {
-        return;
-    }
-    let (folder, other) = (folder_of_nobody(), tempfile::tempdir().expect("a folder"));
+    let Some(user) = OtherUser::new(12_347).filter(|user| user.may(&UNSHARE)) else { return };
+    let other = tempfile::tempdir().expect("a folder");
     let copy = other.path().join("libibverbs.so");
     std::fs::copy(library(), &copy).expect("it can be copied");
-    for path in [other.path(), &copy] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode can be set");
-        chown(path, Some(NOBODY + 1), Some(NOBODY + 1)).expect("root may");
-    }
+    [other.path(), &copy].into_iter().for_each(|path| own_by(path, 4711, 0o755));
     let options = ["--lib", copy.to_str().expect("text")];
-    let run = of_nobody(folder.path(), &UNSHARE, &options, "active -").output().expect("it starts");
+    let run = user.program(&UNSHARE, &options, "active -").output().expect("it starts");
     assert!(text(&run).contains("the number stands for all unmapped users"), "{}", text(&run));
     assert_eq!(run.status.code(), Some(2), "{}", text(&run));
 }
 
 #[test]
 fn a_name_that_another_user_has_taken_is_passed_over() {
-    if !is_root() || installed("setpriv").is_none() {
-        return;
-    }
-    let folder = folder_of_nobody();
+    let Some(user) = OtherUser::new(12_348) else { return };
     let namespace = std::fs::metadata("/proc/self/ns/pid").expect("it is there").ino();
     let taken = [
-        format!("/dev/shm/doorbell-{NOBODY}-{namespace}-taken"),
-        format!("/dev/shm/doorbell-libraries-{NOBODY}"),
+        format!("/dev/shm/doorbell-{}-{namespace}-taken", user.number),
+        format!("/dev/shm/doorbell-libraries-{}", user.number),
     ];
     for path in &taken {
         std::fs::create_dir(path).expect("it is free");
-        chown(path, Some(NOBODY + 1), None).expect("root may");
+        own_by(Path::new(path), 4711, 0o700);
     }
-    let of = |role| of_nobody(folder.path(), &[], &["--fabric", "taken"], role);
-    let said = meet_by([of("passive -"), of("active -")]);
+    let said = meet_by(["passive -", "active -"].map(|role| {
+        let mut program = user.program(&[], &["--fabric", "taken"], role);
+        program.env_remove("XDG_RUNTIME_DIR");
+        program
+    }));
     for path in &taken {
         std::fs::remove_dir(path).expect("nobody has put anything there");
-        let told = format!("{path} belongs to user {}", NOBODY + 1);
+        let told = format!("{path} belongs to user 4711");
         assert!(said.iter().all(|said| said.contains(&told)), "{path}: {said:?}");
     }
-    let second = format!("/dev/shm/doorbell-libraries-{NOBODY}.1");
-    std::fs::remove_dir_all(second).expect("the library was found there");
+    std::fs::remove_dir_all(format!("{}.1", taken[1])).expect("the library was found there");
 }

@@ -115,7 +115,7 @@ impl Requester {
 
     /// The result of a gathered work request with bytes that could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
-        if slot_of(dest_qpn) == self.process.slot {
+        if self.process.is_own(dest_qpn) {
             // With the QP in this process, only the memory of an SRQ can be in another process.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
@@ -266,12 +266,12 @@ impl Requester {
     #[inline(always)]
     pub(super) fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
-        if slot == self.process.slot {
-            scratch.peer = None;
-            return true;
-        }
         let known = scratch.peer.as_ref().is_some_and(|peer| peer.slot == slot && !peer.is_dead());
         if !known {
+            if self.process.is_own(qpn) {
+                scratch.peer = None;
+                return true;
+            }
             // A connection is to one process. If another process takes its slot, the attributes of that
             // process's QP show that it is not the peer.
             scratch.peer = self.process.peer(qpn);

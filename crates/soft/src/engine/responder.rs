@@ -130,7 +130,7 @@ impl<'a> Responder<'a> {
         qpn: u32,
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
-        let qp = segment.qp(index_of(qpn) as usize)?;
+        let qp = segment.qp(segment.index_of(qpn))?;
         // Acquire, so that both generations are read before anything else of the QP. A reset in between
         // changes them, and is detected by them.
         let rq_generation = match takes_recv {
@@ -223,7 +223,7 @@ impl<'a> Responder<'a> {
     /// The ticket for a work request of a QP of this process.
     #[cold]
     fn ticket(&self, message: &Message<'_>) -> Ticket {
-        let own = self.process.segment.qp(index_of(message.from) as usize);
+        let own = self.process.segment.qp(self.process.segment.index_of(message.from));
         let generation = own.map_or(0, |qp| qp.generation.load(Relaxed));
         Ticket { qpn: message.from, generation, number: message.request.number }
     }
@@ -292,7 +292,7 @@ impl<'a> Responder<'a> {
     /// moved to Rts.
     #[cold]
     pub(super) fn establish(&self) {
-        let (index, generation) = (index_of(self.qpn), self.generation);
+        let (index, generation) = (self.segment.slots.index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
         // Relaxed: only one sender swaps the generation in, and it publishes no other data.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
@@ -698,7 +698,8 @@ impl<'a> Responder<'a> {
 
     /// Records in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
-        if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
+        let (_, home) = self.home();
+        if let Some(record) = home.cause(home.index_of(self.qpn)) {
             let (opcode, number) = (request.op.opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
@@ -773,9 +774,10 @@ impl<'a> Responder<'a> {
             return;
         }
         reach(Point::Failed);
-        let index = index_of(self.qpn);
+        let (home, segment) = self.home();
+        let index = segment.slots.index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
-        let (home, fd) = (self.home().0, self.qp.async_fd.load(Relaxed));
+        let fd = self.qp.async_fd.load(Relaxed);
         tell(home, fd, EventRecord { event_type, index, generation });
         // Only its requester knows from which SRQs an XRC QP takes RECVs.
         if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {

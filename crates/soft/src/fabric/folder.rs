@@ -311,9 +311,11 @@ impl FabricFolder {
         open(&self.path.join(REGISTRY), &mut options)
     }
 
-    /// Removes the socket of the process in a slot, and the folder if no other process holds it.
-    pub(super) fn leave(&self, slot: u32) -> io::Result<()> {
-        let _ = std::fs::remove_file(self.path.join(slot.to_string()));
+    /// Removes the sockets of the process in these slots, and the folder if no other process holds it.
+    pub(super) fn leave(&self, slots: &[u32]) -> io::Result<()> {
+        for slot in slots {
+            let _ = std::fs::remove_file(self.path.join(slot.to_string()));
+        }
         unpin(&self.path);
         remove_if_unused(&self.path, self.alive.get())
     }

@@ -53,6 +53,7 @@ impl Peer {
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
         let segment = segment_of(&file)?;
+        segment.slots.set(member.place as usize, slot);
         // From here on the PID is known to mean this process: it was still running after the file descriptor
         // for it had been opened.
         if !member.is_alive()? {
@@ -70,6 +71,7 @@ impl Peer {
         registry: &'static Registry,
     ) -> io::Result<Peer> {
         let segment = segment_of(&met.segment)?;
+        segment.slots.set(member.place as usize, slot);
         let process = Mutex::new(leaves_room(&met.process).then_some(met.process));
         let (views, dead) = (Views::of(member), AtomicBool::new(false));
         Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })

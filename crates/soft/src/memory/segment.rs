@@ -109,6 +109,8 @@ pub(crate) struct Segment {
     header: Part,
     remapper: Remapper,
     is_own: bool,
+    /// The owner's slots in the registry, as far as this process knows them.
+    pub(crate) slots: Slots,
 }
 
 /// Why bytes of a segment cannot be reached.
@@ -147,7 +149,7 @@ impl Segment {
             });
         }
         let areas = areas.try_into().expect("a part for each area");
-        let segment = Segment { areas, header, remapper: Remapper::of(file)?, is_own };
+        let segment = Segment { areas, header, remapper: Remapper::of(file)?, is_own, slots: Slots::default() };
         if is_own {
             AREAS.into_iter().for_each(|area| segment.show_used(area, segment.areas[area as usize].room()));
         }
@@ -240,6 +242,12 @@ impl Segment {
     #[inline(always)]
     pub(crate) fn mr(&self, index: usize) -> Option<&MrRecord> {
         self.record(Area::Mrs, index)
+    }
+
+    /// The index of the owner's QP with this number.
+    #[inline(always)]
+    pub(crate) fn index_of(&self, qpn: u32) -> usize {
+        self.slots.index_of(qpn) as usize
     }
 
     /// The record of QP `index`.

@@ -6,7 +6,7 @@ use super::peer::{Buffer, Peer, buffer};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::memory::records::{QPS, RQS, index_of};
+use crate::memory::records::{QPS, RQS};
 use crate::queues::cq::Cq;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::rings::recvs::Slots;
@@ -36,7 +36,7 @@ fn srq() -> Arc<RecvQueue> {
 #[test]
 fn a_reset_queue_is_not_full() {
     let side = Side::new(process(), QpType::Rc, CAP, DEPTH);
-    let record = process().segment.rq(index_of(side.qp.num()) as usize).expect("its record");
+    let record = process().segment.rq(process().segment.index_of(side.qp.num())).expect("its record");
     let slots = Slots::of(process().segment, record).expect("its slots");
     record.posted.0.polled.store(5, Relaxed);
     record.taken.0.polled_seen.store(5, Relaxed);

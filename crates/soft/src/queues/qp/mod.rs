@@ -36,7 +36,6 @@ use crate::sync::lock;
 use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
-use doorbell_launch::qp_numbers::qp_num;
 use doorbell_transport::{check_modify, check_post_recv};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
@@ -123,11 +122,11 @@ impl Sends {
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
         deliver_by(&Engine);
-        let index = process.qp_numbers.take()?;
-        let num = qp_num(process.slot, index);
+        let index = process.take_qp_index()?;
+        let num = process.qp_num(index);
         let made = Qp::with_index(process, parts, index, num);
         if made.is_err() {
-            process.qp_numbers.give_back(index);
+            process.give_back_qp_index(index);
         }
         made
     }
@@ -428,7 +427,7 @@ impl Qp {
         drop(sends);
         self.recv_cq.remove_user(&self.share, self.role == QpRole::Plain);
         self.send_cq.remove_user(&self.share, false);
-        self.requester.process.qp_numbers.give_back(self.index);
+        self.requester.process.give_back_qp_index(self.index);
     }
 }
 

@@ -5,7 +5,6 @@ use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::memory::records::index_of;
 use crate::rings::completions::is_armed;
 use crate::sync::biased::BiasedGuard;
 use doorbell_abi::CEnum;
@@ -63,7 +62,7 @@ impl Qp {
     /// Whether the peer's program has posted on processor `here`, like this one, since the last call.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
-        let Some(record) = peer.segment.qp(index_of(dest) as usize) else { return false };
+        let Some(record) = peer.segment.qp(peer.segment.index_of(dest)) else { return false };
         here != 0
             && record.processor.load(Relaxed) == here
             && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()

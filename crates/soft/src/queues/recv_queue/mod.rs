@@ -30,7 +30,6 @@ use crate::watch::strict::{Held, Holder, violated};
 use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
 use doorbell_abi::status_name;
-use doorbell_launch::qp_numbers::qp_num;
 use doorbell_launch::strict::Strict;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use late::LateRecvs;
@@ -315,7 +314,7 @@ impl RecvQueue {
         });
         let track = match self.index.checked_sub(QPS as u32) {
             Some(srq) => format!("SRQ {srq} RECVs"),
-            None => format!("QP {:#x} RECVs", qp_num(self.process.slot, self.index)),
+            None => format!("QP {:#x} RECVs", self.process.qp_num(self.index)),
         };
         let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
         (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
@@ -570,7 +569,7 @@ impl RecvQueue {
         if self.is_named() {
             return overrun(&self.record.cq);
         }
-        let Some(qp) = segment.qp(index_of(done.qpn) as usize) else { return true };
+        let Some(qp) = segment.qp(segment.index_of(done.qpn)) else { return true };
         qp.generation.load(Relaxed) != done.generation || overrun(&qp.cq)
     }
 
@@ -650,7 +649,7 @@ impl RecvQueue {
         if self.is_in_error()
             && let Some(qp) = segment.qp(self.index as usize)
         {
-            let qpn = qp_num(self.process.slot, self.index);
+            let qpn = self.process.qp_num(self.index);
             flush(&Completer { owner: Owner::This, segment, qp, qpn, srq: None, claimer });
         }
     }
