@@ -60,6 +60,8 @@ const PORT_IP_BASED_GIDS: u32 = 1 << 26;
 /// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC, MEM_WINDOW_TYPE_2B.
 /// Not MEM_MGT_EXTENSIONS, because it also promises registration by work requests.
 const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20 | 1 << 24;
+/// `IB_UVERBS_DEVICE_ATOMIC_WRITE`.
+const CAP_ATOMIC_WRITE: u64 = 1 << 40;
 /// Link width 4X and speed EDR (25 Gb/s a lane). Programs compute with them; the device does not.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
@@ -249,7 +251,7 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr.completion_timestamp_mask = u64::MAX;
     // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.
     attr.hca_core_clock = 1_000_000;
-    attr.device_cap_flags_ex = u64::from(DEVICE_CAPS);
+    attr.device_cap_flags_ex = u64::from(DEVICE_CAPS) | CAP_ATOMIC_WRITE;
     attr.phys_port_cnt_ex = PORT.into();
     attr
 }

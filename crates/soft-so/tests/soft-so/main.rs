@@ -2,6 +2,7 @@
 //! each further executable would have to be linked. A test that must be alone in a process runs this
 //! executable again as its program.
 
+mod atomic_write;
 mod channels;
 mod ci;
 mod cm;

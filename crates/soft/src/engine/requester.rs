@@ -99,7 +99,7 @@ impl Requester {
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
         }
-        if let Err(status) = check_initiator(op.opcode(), route.max_rd_atomic) {
+        if let Err(status) = check_initiator(op.answered_as(), route.max_rd_atomic) {
             return scratch.in_turn(Outcome::Done(status));
         }
         let mut pieces = std::mem::take(&mut scratch.pieces);

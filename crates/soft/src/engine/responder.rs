@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::diagnosis::ResponderMemory;
 use super::far_memory::{FarMemory, ServedBytes};
 use super::refusal::Refusal;
-use super::request::{Request, RequestOp};
+use super::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use super::verified::{MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::link::{Delivery, Link, SendOperand, Ticket};
 use crate::fabric::mapping::ViewCache;
@@ -160,6 +160,10 @@ impl<'a> Responder<'a> {
                 self.receive_invalidating(caches, message, rkey)?;
                 return Ok(Attempt::Over(Outcome::Done(WcStatus::Success)));
             }
+            RequestOp::AtomicWrite(remote) if remote.addr.is_multiple_of(ATOMIC_WRITE_BYTES.into()) => {
+                SendOp::Write(remote)
+            }
+            RequestOp::AtomicWrite(_) => return Err(Fault::Invalid.into()),
         };
         match op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
@@ -476,6 +480,7 @@ impl<'a> Responder<'a> {
             operand: match request.op {
                 RequestOp::Verb(op) => op.imm().map_or(SendOperand::None, SendOperand::Imm),
                 RequestOp::SendWithInvalidate(rkey) => SendOperand::InvalidatedKey(rkey),
+                RequestOp::AtomicWrite(_) => SendOperand::None,
             },
             solicited: request.flags.contains(SendFlags::SOLICITED),
             has_grh,
@@ -716,6 +721,13 @@ impl<'a> Responder<'a> {
             (Refusal::Fault(_), _) if self.is_without_srq() => Cause::of(Check::NoSrq, request.srqn.into()),
             (Refusal::Fault(_), RequestOp::SendWithInvalidate(rkey)) => {
                 Cause::of(Check::NotBound, rkey.into())
+            }
+            (Refusal::Fault(Fault::Invalid), RequestOp::AtomicWrite(RemoteAddr { addr, rkey })) => {
+                Cause { addr, key: rkey, ..Cause::of(Check::Misaligned, 0) }
+            }
+            (Refusal::Fault(_), RequestOp::AtomicWrite(remote)) => {
+                let op = SendOp::Write(remote);
+                self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
             }
             (Refusal::Fault(_), RequestOp::Verb(op)) => {
                 self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)

@@ -200,7 +200,7 @@ impl Process {
     /// left for more.
     pub(crate) fn take_qp_index(&self) -> Result<u32, Errno> {
         self.qp_indices.take(|place| {
-            let slot = self.registry.join_again(self.member, place as u32)?.ok_or(ENOMEM)?;
+            let slot = self.registry.join_again(self.member, &self.segment.slots)?.ok_or(ENOMEM)?;
             if let Some(name) = &self.listens_as {
                 self.registry.link_socket(name, slot)?;
             }

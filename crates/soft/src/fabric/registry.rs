@@ -10,6 +10,7 @@ use super::locks;
 use super::member::{FREE, FabricMember, MemberSlot};
 use crate::descriptors::Private;
 use crate::identity::Identity;
+use crate::memory::records::Slots;
 use crate::point::{Point, reach};
 use doorbell_launch::qp_numbers::PROCESSES;
 use doorbell_launch::sealed::check_file_size;
@@ -69,7 +70,7 @@ impl Registry {
                 io::Error::other("/proc/self/stat does not contain the start time of this process")
             })?,
         };
-        let slot = self.take_slot(|slot| FabricMember { first_slot: slot, ..me })?;
+        let slot = self.take_slot(&Slots::default(), |slot| FabricMember { first_slot: slot, ..me })?;
         slot.ok_or_else(|| {
             io::Error::other(format!(
                 "the device is already used by {PROCESSES} processes, the most it allows; processes with many \
@@ -78,17 +79,19 @@ impl Registry {
         })
     }
 
-    /// Takes a further slot for this process, which is `me` in its first slot and has `place` slots already;
-    /// `None` if no slot is free.
-    pub(crate) fn join_again(&self, me: FabricMember, place: u32) -> io::Result<Option<u32>> {
-        self.take_slot(|_| FabricMember { place, ..me })
+    /// Takes a further slot for this process, which is `me` in the first of its slots; `None` if no slot is
+    /// free.
+    pub(crate) fn join_again(&self, me: FabricMember, own: &Slots) -> io::Result<Option<u32>> {
+        let place = own.all().count() as u32;
+        self.take_slot(own, |_| FabricMember { place, ..me })
     }
 
     /// Takes a slot for this process, and writes the member there; `None` if no slot is free.
-    fn take_slot(&self, member: impl Fn(u32) -> FabricMember) -> io::Result<Option<u32>> {
+    fn take_slot(&self, own: &Slots, member: impl Fn(u32) -> FabricMember) -> io::Result<Option<u32>> {
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if locks::lock(self.file.get(), self.bytes(slot), false)? {
+            // A lock does not exclude the process that has it.
+            if !own.has(slot) && locks::lock(self.file.get(), self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
                 // The previous process in the slot may have been killed.
                 self.set_in_groups(slot, false)?;
@@ -233,7 +236,13 @@ mod tests {
             || Registry::open_in(directory.clone(), false).expect("it is there").expect("nobody removes it");
         let (one, other) = (open(), open());
         let slot = one.join(3).expect("there is one");
-        assert_ne!(other.join(3).expect("there is another"), slot);
+        let first = other.join(3).expect("there is another");
+        assert_ne!(first, slot);
+        // A process does not take its own slot again.
+        let (own, me) = (Slots::default(), FabricMember::of(std::process::id(), 3).expect("it can be read"));
+        own.set(0, first);
+        let further = other.join_again(me.expect("it runs"), &own).expect("it can be written");
+        assert!(further.is_some_and(|further| further != first && further != slot), "{further:?}");
         // Like a killed process, it has not freed its slot.
         drop(one);
         assert_eq!(open().join(3).expect("there is one"), slot);

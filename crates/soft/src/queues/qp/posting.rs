@@ -3,7 +3,7 @@
 use super::{Qp, QpRole, Sends};
 use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
-use crate::engine::request::{Request, RequestOp};
+use crate::engine::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::rings::completions::is_armed;
 use crate::sync::biased::BiasedGuard;
@@ -120,6 +120,26 @@ impl<'a> Posting<'a> {
     #[inline(always)]
     pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         self.post_request(wr, RequestOp::Verb(wr.op), inline)
+    }
+
+    /// Whether an ATOMIC WRITE may be posted. `wr` is the WRITE of its bytes.
+    pub(crate) fn check_atomic_write(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
+        match self.qp_type() == QpType::Rc && self.check(wr, inline)? == ATOMIC_WRITE_BYTES {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// Posts an ATOMIC WRITE. `wr` is the WRITE of its bytes.
+    #[cold]
+    pub(crate) fn post_atomic_write(
+        &mut self,
+        wr: &SendWr<'_>,
+        inline: Option<&'a [u8]>,
+    ) -> Result<(), Errno> {
+        self.check_atomic_write(wr, inline)?;
+        let remote = wr.op.remote().ok_or(EINVAL)?;
+        self.post_request(wr, RequestOp::AtomicWrite(remote), inline)
     }
 
     /// Posts a work request whose operation differs from the one it was checked for.

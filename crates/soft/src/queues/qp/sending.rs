@@ -100,8 +100,7 @@ impl Qp {
         if !is_signaled(status, request.flags, self.sq_sig_all) {
             return;
         }
-        let opcode = WcOpcode::from(request.op.opcode()).to_c();
-        self.push(request.wr_id, opcode, request.len, request.number, status);
+        self.push(request.wr_id, request.op.wc_opcode(), request.len, request.number, status);
     }
 
     /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
