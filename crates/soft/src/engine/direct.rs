@@ -19,7 +19,6 @@ use super::responder::{Caches, Responder, solicited};
 use super::verified::{Bounds, MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
-use crate::memory::records::index_of;
 use crate::memory::transfer::{self, Far, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
@@ -140,7 +139,7 @@ impl DirectTo {
 impl Direct {
     /// The direct path to a responder in another process, which has just taken a message from this QP.
     pub(super) fn new(peer: Arc<Peer>, verified: Verified) -> Option<Direct> {
-        let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
+        let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
         // The facts in `verified` were read in this order: generation, version. If the generation is still
         // unchanged, no new QP took the number in between, so the version belongs to the same QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
@@ -195,7 +194,7 @@ impl Direct {
         let Direct { to, regions } = self;
         let Verified { qpn, generation, .. } = to.verified;
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
-        let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
+        let Some(qp) = segment.qp(segment.index_of(qpn)) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
         // Acquire: this load precedes the check by `holds`. If the queue is reset after this load, its
         // generation changes, and `front` refuses the one loaded here.

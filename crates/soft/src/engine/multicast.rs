@@ -8,7 +8,7 @@ use super::responder::{Caches, Message};
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
 use crate::memory::transfer::Piece;
-use doorbell_launch::qp_numbers::qp_num;
+use doorbell_launch::qp_numbers::{qp_num, slot_of};
 use doorbell_verbs::WcStatus;
 
 impl Requester {
@@ -25,7 +25,7 @@ impl Requester {
             Message { from: self.num, qp_type: self.qp_type, request, pieces, grh: route.grh.as_ref() };
         let mut received = 0;
         for slot in self.process.slots_with_groups() {
-            let peer = match slot == self.process.slot {
+            let peer = match self.process.segment.slots.has(slot) {
                 true => None,
                 false => match self.process.peer(qp_num(slot, 0)) {
                     Some(peer) => Some(peer),
@@ -34,11 +34,9 @@ impl Requester {
             };
             let peer = peer.as_deref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
-            for index in members(segment, address) {
-                let qpn = qp_num(slot, index);
-                if qpn == self.num {
-                    continue;
-                }
+            // A process with QPs of several slots in groups is visited once for each slot.
+            let qps = members(segment, address).into_iter().map(|index| segment.slots.qp_num(index));
+            for qpn in qps.filter(|qpn| slot_of(*qpn) == slot && *qpn != self.num) {
                 match self.send_to_member(caches, peer, (qpn, route), &message) {
                     Outcome::Done(WcStatus::Success) => received += 1,
                     // The requester itself cannot send.

@@ -53,6 +53,7 @@ impl Peer {
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
         let segment = segment_of(&file)?;
+        segment.slots.set(member.place as usize, slot);
         // From here on the PID is known to mean this process: it was still running after the file descriptor
         // for it had been opened.
         if !member.is_alive()? {
@@ -70,6 +71,7 @@ impl Peer {
         registry: &'static Registry,
     ) -> io::Result<Peer> {
         let segment = segment_of(&met.segment)?;
+        segment.slots.set(member.place as usize, slot);
         let process = Mutex::new(leaves_room(&met.process).then_some(met.process));
         let (views, dead) = (Views::of(member), AtomicBool::new(false));
         Ok(Peer { slot, member, segment, views, link: Some(met.link), process, registry, dead })
@@ -127,12 +129,13 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a pidfd; `None` if it would leave too few file descriptors for the program.
+/// Opens a pidfd; `None` if there are none, or it would leave too few file descriptors for the program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
-        Err(Errno::MFILE | Errno::NFILE) => Ok(None),
+        // Also a kernel without pidfds, or valgrind(1), which does not know them.
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

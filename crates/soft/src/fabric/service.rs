@@ -64,7 +64,6 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
 /// The parts of this process that the thread serves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServedProcess {
-    pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
@@ -180,7 +179,8 @@ impl Caller {
             )?;
             return Err(Hangup);
         }
-        if (slot, number) != (served.slot.into(), served.member.start_time) {
+        let is_own = u32::try_from(slot).is_ok_and(|slot| served.segment.slots.has(slot));
+        if !is_own || number != served.member.start_time {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
     use doorbell_transport::Region;
 
-    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77 };
+    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77, first_slot: 5, place: 0 };
     const PAGE: usize = 4096;
 
     /// A caller as the thread sees it, and the other end of its socket.
@@ -359,11 +359,12 @@ mod tests {
             let (kind, flags) = (net::SocketType::SEQPACKET, net::SocketFlags::NONBLOCK);
             let (one, other) =
                 net::socketpair(net::AddressFamily::UNIX, kind, flags, None).expect("there is room");
-            // A segment takes hundreds of gigabytes of address space.
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
+            segment.slots.set(0, 5);
+            segment.slots.set(1, 8);
             let regions = Box::leak(Box::default());
-            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions };
+            let served = ServedProcess { member: MEMBER, segment, regions };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 
@@ -406,6 +407,8 @@ mod tests {
             assert!(Asking::new().ask(kind::HELLO, words, &[]).is_none(), "{words:?}");
         }
         assert!(Asking::new().ask(kind::READ, [0; 6], &[]).is_none(), "before it has said who it is");
+        let by_another_slot = [wire::VERSION, 8, 77, 0, 0, 0];
+        assert!(Asking::new().ask(kind::HELLO, by_another_slot, &[]).is_some());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The memory regions of this process, and the lookup of peers' regions.
 
+use super::arena;
 use super::records::{MRS, MrRecord};
 use super::segment::Segment;
 use super::window::{PD_END, Window, domain_like};
@@ -86,7 +87,7 @@ pub(super) struct RegionTable {
 impl Regions {
     /// Adds a region; returns its key.
     pub(crate) fn register(&self, segment: &Segment, region: Region, host: u64) -> Result<u32, Errno> {
-        let shared = segment.arena_offset(host, region.len);
+        let shared = arena::offset_of(host, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let key = table.keys.register(region);
         let slot = Keys::slot_of(key).filter(|&slot| slot < MRS);
@@ -110,7 +111,7 @@ impl Regions {
         region: Region,
         host: u64,
     ) -> Result<(), Errno> {
-        let shared = segment.arena_offset(host, region.len);
+        let shared = arena::offset_of(host, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let slot = Keys::slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
         let record = segment.mr(slot).ok_or(EINVAL)?;

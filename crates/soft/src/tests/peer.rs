@@ -3,7 +3,7 @@
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
-use crate::memory::records::{MrRecord, index_of};
+use crate::memory::records::MrRecord;
 use crate::memory::transfer::{self, Far, Piece};
 use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
 use doorbell_abi::{CEnum, ibv_wc};
@@ -366,7 +366,7 @@ impl Told {
     fn begin(&mut self, qpn: u32, srq: Option<u32>) {
         let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
-        let qp = segment.qp(index_of(qpn) as usize).expect("its record");
+        let qp = segment.qp(segment.index_of(qpn)).expect("its record");
         let rq = segment.rq(srq.unwrap_or(qp.rq.load(Relaxed)) as usize).expect("its queue");
         let slots = Box::leak(Box::new(Slots::of(segment, rq).expect("its slots")));
         let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };

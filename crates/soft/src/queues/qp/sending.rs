@@ -12,10 +12,9 @@ use crate::memory::records::EVENT_QP_FATAL;
 use crate::path::Paths;
 use crate::queues::cq::SendDone;
 use crate::queues::errors::{LostCompletion, LostWr};
-use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
-use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcStatus};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -134,8 +133,7 @@ impl Qp {
         if !is_signaled(status, request.flags, self.sq_sig_all) {
             return true;
         }
-        let opcode = WcOpcode::from(request.op.opcode()).to_c();
-        self.push(request.wr_id, opcode, request.len, request.number, status)
+        self.push(request.wr_id, request.op.wc_opcode(), request.len, request.number, status)
     }
 
     /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
