@@ -28,7 +28,7 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of tools with which tests inspect
 /// results. Each has a program that shows whether it is installed.
-const TESTED_PROGRAMS: [(&str, &str); 13] = [
+const TESTED_PROGRAMS: [(&str, &str); 15] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("rdmacm-utils", "rping"),
@@ -38,6 +38,8 @@ const TESTED_PROGRAMS: [(&str, &str); 13] = [
     ("openmpi-bin", "mpirun"),
     ("libfabric-bin", "fi_pingpong"),
     ("util-linux", "setpriv"),
+    ("bubblewrap", "bwrap"),
+    ("valgrind", "valgrind"),
     ("python3", "python3"),
     ("tshark", "tshark"),
     ("parallel", "parallel"),
@@ -45,12 +47,14 @@ const TESTED_PROGRAMS: [(&str, &str); 13] = [
 ];
 
 /// Packages without programs, each with a path that shows whether it is installed.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 7] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
     ("libjemalloc2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
+    ("libtcmalloc-minimal4", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"),
+    ("libmimalloc2.0", "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"),
 ];
 
 /// Packages with which the software NIC is compared, each with a program.

@@ -55,6 +55,37 @@ pub(crate) enum Command {
     },
 }
 
+/// The command line of `doorbell run` alone. Clap is slow with the options of all commands: they take most of
+/// the time in which a program starts.
+#[derive(Parser)]
+#[command(name = "doorbell")]
+struct RunLine {
+    #[command(subcommand)]
+    command: RunCommand,
+}
+
+#[derive(Subcommand)]
+enum RunCommand {
+    Run(Box<RunArgs>),
+}
+
+impl Args {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// If it asks for help, or has a mistake.
+    pub(crate) fn read() -> Result<Args, clap::Error> {
+        let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+        // A mistake is explained, and help is printed, by the command line of all commands.
+        match is_run.then(RunLine::try_parse) {
+            Some(Ok(RunLine { command: RunCommand::Run(args) })) => {
+                Ok(Args { command: Some(Command::Run(*args)) })
+            }
+            _ => Args::try_parse(),
+        }
+    }
+}
+
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
     /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID

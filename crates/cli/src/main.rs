@@ -31,8 +31,8 @@ mod trace;
 mod workload;
 
 use args::{Args, Command};
+use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 use exit::Exit;
 use std::process::ExitCode;
 
@@ -63,7 +63,7 @@ fn ended(Exit { code, message }: Exit) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match Args::read() {
         Ok(args) => args,
         Err(error) => return refused(&error),
     };

@@ -1,13 +1,38 @@
 //! Interposes the allocator functions of the C library, so that page-aligned allocations come from shared
 //! memory. Interposes shmget(2) for programs that insist on huge pages.
+//!
+//! Another allocator may come before this library, for example by LD_PRELOAD inside the run. This library's own
+//! calls must reach that allocator, too: memory from its malloc(3) must not reach the free(3) of the C library.
 
 use crate::next::{Next, next};
 use doorbell_soft::memory::arena;
 use libc::{c_int, c_void};
+use std::arch::naked_asm;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+/// Exports functions of the allocator, each as a jump in assembly. With link-time optimisation, the compiler
+/// would otherwise inline a function into the calls of its name in this library.
+macro_rules! export {
+    ($($symbol:ident($($argument:ty),*) $(-> $result:ty)? => $function:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $symbol($(_: $argument),*) $(-> $result)? {
+            naked_asm!("jmp {function}", function = sym $function)
+        }
+    )*};
+}
+
+export! {
+    memalign(usize, usize) -> *mut c_void => memalign_here;
+    aligned_alloc(usize, usize) -> *mut c_void => aligned_alloc_here;
+    posix_memalign(*mut *mut c_void, usize, usize) -> c_int => posix_memalign_here;
+    valloc(usize) -> *mut c_void => valloc_here;
+    free(*mut c_void) => free_here;
+    realloc(*mut c_void, usize) -> *mut c_void => realloc_here;
+    malloc_usable_size(*mut c_void) -> usize => malloc_usable_size_here;
+}
+
+unsafe extern "C" fn memalign_here(align: usize, size: usize) -> *mut c_void {
     match arena::alloc(align, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: the caller's arguments are passed on.
@@ -15,8 +40,7 @@ unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+unsafe extern "C" fn aligned_alloc_here(align: usize, size: usize) -> *mut c_void {
     match arena::alloc(align, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: the caller's arguments are passed on.
@@ -24,8 +48,7 @@ unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: usize, size: usize) -> c_int {
+unsafe extern "C" fn posix_memalign_here(to: *mut *mut c_void, align: usize, size: usize) -> c_int {
     match arena::alloc(align, size) {
         Some(pointer) => {
             // SAFETY: the caller's variable.
@@ -39,8 +62,7 @@ unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: usize, size: us
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+unsafe extern "C" fn valloc_here(size: usize) -> *mut c_void {
     match arena::alloc(4096, size) {
         Some(pointer) => pointer.cast(),
         // SAFETY: the caller's arguments are passed on.
@@ -48,8 +70,7 @@ unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn free(pointer: *mut c_void) {
+unsafe extern "C" fn free_here(pointer: *mut c_void) {
     static NEXT: Next = Next::new(c"free");
     static IS_SOUGHT: AtomicBool = AtomicBool::new(false);
     if arena::free(pointer.cast()) {
@@ -63,8 +84,7 @@ unsafe extern "C" fn free(pointer: *mut c_void) {
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
+unsafe extern "C" fn realloc_here(pointer: *mut c_void, size: usize) -> *mut c_void {
     let Some(old) = arena::size(pointer.cast()) else {
         // SAFETY: the caller's arguments are passed on.
         return unsafe { next!(c"realloc", fn(*mut c_void, usize) -> *mut c_void)(pointer, size) };
@@ -74,14 +94,13 @@ unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
         let new = libc::malloc(size);
         if !new.is_null() {
             std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), new.cast::<u8>(), old.min(size));
-            free(pointer);
+            free_here(pointer);
         }
         new
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
+unsafe extern "C" fn malloc_usable_size_here(pointer: *mut c_void) -> usize {
     match arena::size(pointer.cast()) {
         Some(size) => size,
         // SAFETY: the caller's argument is passed on.

@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::limits::limits;
-use crate::memory::records::{CQS, GROUPS, MRS, QP_INDICES, QPS, RQS};
+use crate::memory::records::{CQS, GROUPS, MRS, QPS_IN_SLOT, SLOTS, SRQS};
 use crate::memory::regions::MAX_PD;
 use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
 use doorbell_launch::say::say;
@@ -42,8 +42,9 @@ const ODP_RECV: u32 = 2;
 const ODP_WRITE: u32 = 4;
 const ODP_SRQ_RECV: u32 = 32;
 const ODP_ALL: u32 = 63;
-/// Completion vectors.
-pub(crate) const COMP_VECTORS: i32 = 1;
+/// Completion vectors. A program that has a thread with a CQ for each of several processors spreads the CQs
+/// over the vectors. Here all vectors are alike.
+pub(crate) const COMP_VECTORS: i32 = 64;
 
 /// Default vendor and part number: an OUI that no vendor has (locally administered), and the first part.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
@@ -59,6 +60,8 @@ const PORT_IP_BASED_GIDS: u32 = 1 << 26;
 /// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC, MEM_WINDOW_TYPE_2B.
 /// Not MEM_MGT_EXTENSIONS, because it also promises registration by work requests.
 const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20 | 1 << 24;
+/// `IB_UVERBS_DEVICE_ATOMIC_WRITE`.
+const CAP_ATOMIC_WRITE: u64 = 1 << 40;
 /// Link width 4X and speed EDR (25 Gb/s a lane). Programs compute with them; the device does not.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
@@ -72,6 +75,10 @@ pub(crate) const HW_VERSION: u32 = 1;
 
 /// The interface that has the port's addresses on Ethernet: the loopback interface.
 pub(crate) const INTERFACE: &CStr = c"lo";
+
+/// QPs that a process can have.
+const MAX_QP: usize = 1 << 16;
+const _: () = assert!(MAX_QP <= SLOTS * (QPS_IN_SLOT.end - QPS_IN_SLOT.start) as usize);
 
 /// Most address handles of a process.
 pub(crate) const MAX_AH: usize = 1 << 16;
@@ -201,7 +208,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.page_size_cap = !0xfff;
     (attr.vendor_id, attr.vendor_part_id) = id();
     attr.hw_ver = HW_VERSION;
-    attr.max_qp = QP_INDICES.len() as i32;
+    attr.max_qp = count(MAX_QP);
     attr.max_qp_wr = limits.wr as i32;
     attr.device_cap_flags = DEVICE_CAPS;
     attr.max_sge = limits.sge as i32;
@@ -213,7 +220,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_mw = count(MRS) - 1;
     attr.max_pd = count(MAX_PD);
     attr.max_qp_rd_atom = limits.rd_atomic as i32;
-    attr.max_res_rd_atom = count(QPS) * limits.rd_atomic as i32;
+    attr.max_res_rd_atom = count(MAX_QP) * limits.rd_atomic as i32;
     attr.max_qp_init_rd_atom = limits.rd_atomic as i32;
     attr.atomic_cap = ATOMIC_HCA;
     // Each attachment may be to a different group, or of a different QP.
@@ -221,7 +228,7 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_mcast_qp_attach = count(GROUPS);
     attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
-    attr.max_srq = count(RQS - QPS);
+    attr.max_srq = count(SRQS);
     attr.max_srq_wr = limits.wr as i32;
     attr.max_srq_sge = limits.sge as i32;
     attr.max_pkeys = PKEYS;
@@ -244,7 +251,7 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr.completion_timestamp_mask = u64::MAX;
     // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.
     attr.hca_core_clock = 1_000_000;
-    attr.device_cap_flags_ex = u64::from(DEVICE_CAPS);
+    attr.device_cap_flags_ex = u64::from(DEVICE_CAPS) | CAP_ATOMIC_WRITE;
     attr.phys_port_cnt_ex = PORT.into();
     attr
 }

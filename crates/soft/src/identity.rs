@@ -2,7 +2,7 @@
 //! users, namespaces and fabric names. So each fabric has addresses of its own, and a message to an address
 //! of another fabric reaches nothing.
 
-use doorbell_launch::trust::user;
+use doorbell_launch::trust::{FoundName, find_name, names, user};
 use doorbell_launch::variables::{FABRIC, MEET, is_fabric_name};
 use sha2::{Digest, Sha256};
 use std::io;
@@ -104,9 +104,20 @@ impl FabricPlace {
         Ok(FabricPlace { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
     }
 
-    /// The fabric's own folder.
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.join(format!("{}{}", self.prefix, self.rest))
+    /// The fabric's own folder, or the path where it can be made. In a folder of all users, another user may
+    /// have taken the first path.
+    pub(crate) fn find(&self) -> io::Result<FoundName> {
+        let first = self.folder.join(format!("{}{}", self.prefix, self.rest));
+        match self.is_joined {
+            true => find_name(std::iter::once(first)),
+            false => find_name(names(&first)),
+        }
+        .map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))
+    }
+
+    /// The path of the fabric's own folder.
+    pub(crate) fn path(&self) -> io::Result<PathBuf> {
+        Ok(self.find()?.path)
     }
 
     /// The name that identifies the fabric. It is equal in all its processes, whatever path leads to the

@@ -45,7 +45,7 @@ pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
         let link = if device::link_layer() == LinkLayer::Ethernet { "roce" } else { "ib" };
-        let path = FabricPlace::own().ok()?.path().join(format!("{}{link}", folder::SHOWN_PREFIX));
+        let path = FabricPlace::own().ok()?.path().ok()?.join(format!("{}{link}", folder::SHOWN_PREFIX));
         CString::new(path.into_os_string().into_vec()).ok()
     };
     PATH.get_or_init(find).as_deref()

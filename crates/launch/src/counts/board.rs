@@ -5,7 +5,7 @@
 //! before it can be found, and a number changes by one store.
 
 use crate::process_start::ProcessStart;
-use crate::sealed::Sealed;
+use crate::sealed::{self, InCore, Part, Remapper, STEP};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::size_of;
@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
-/// Bytes of address space. Pages come into being when they are first touched.
+/// Most bytes of a board.
 const BYTES: u64 = 64 << 30;
 /// Allocations begin at multiples of this, a cache line.
 const ALIGN: u64 = 64;
@@ -53,7 +53,10 @@ unsafe impl BoardRecord for Head {}
 
 /// A board, which is never unmapped.
 #[derive(Debug)]
-pub struct Board(Sealed);
+pub struct Board {
+    part: Part,
+    remapper: Remapper,
+}
 
 impl Board {
     /// A new board, and its file.
@@ -61,8 +64,8 @@ impl Board {
     /// # Errors
     /// If the system has no memory for it, or allows no file of its size.
     pub fn create() -> io::Result<(File, &'static Board)> {
-        let (file, mapped) = Sealed::create(c"doorbell-counts", BYTES)?;
-        let board = Board(mapped);
+        let file = sealed::create(c"doorbell-counts", BYTES)?;
+        let board = Board::map(&file)?;
         board.head().used.store((size_of::<Head>() as u64).next_multiple_of(ALIGN), Relaxed);
         board.head().magic.store(MAGIC, Release);
         Ok((file, Box::leak(Box::new(board))))
@@ -90,7 +93,8 @@ impl Board {
         if file.metadata()?.uid() != crate::trust::user() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
-        let board = Board(Sealed::open(&file, BYTES, BYTES)?);
+        sealed::check(&file, BYTES)?;
+        let board = Board::map(&file)?;
         // The process was still running after its file had been opened, so the PID meant that process.
         if board.head().magic.load(Acquire) != MAGIC || !maker.is_alive().unwrap_or(false) {
             return Err(missing());
@@ -98,10 +102,14 @@ impl Board {
         Ok(Box::leak(Box::new(board)))
     }
 
+    fn map(file: &File) -> io::Result<Board> {
+        Ok(Board { part: Part::new(file, 0, STEP, InCore::No)?, remapper: Remapper::of(file)? })
+    }
+
     fn head(&self) -> &Head {
         // SAFETY: the record is at the first byte of the mapping, which begins a page; any bytes are a valid
         // record.
-        unsafe { &*self.0.base().cast::<Head>() }
+        unsafe { &*self.part.base().cast::<Head>() }
     }
 
     /// The list of processes.
@@ -136,8 +144,17 @@ impl Board {
         let end = (len as u64).checked_mul(size_of::<T>() as u64)?.checked_add(at)?;
         let lies =
             at >= size_of::<Head>() as u64 && end <= BYTES && at.is_multiple_of(align_of::<T>() as u64);
+        if !lies || !self.reaches(end) {
+            return None;
+        }
         // SAFETY: within the mapping, which is never unmapped; aligned; any bytes are valid records.
-        lies.then(|| unsafe { std::slice::from_raw_parts(self.0.base().add(at as usize).cast::<T>(), len) })
+        Some(unsafe { std::slice::from_raw_parts(self.part.base().add(at as usize).cast::<T>(), len) })
+    }
+
+    /// Maps the board up to byte `end`, if it is not mapped yet; `false` if that fails.
+    fn reaches(&self, end: u64) -> bool {
+        let grow = || self.part.grow(self.part.next_size(end).min(BYTES), &self.remapper);
+        end <= self.part.room() || grow().is_ok()
     }
 
     /// Puts a filled record into a list.
@@ -237,6 +254,7 @@ mod tests {
     fn what_has_no_room_is_remembered() {
         let (_, board) = Board::create().expect("a board");
         assert!(board.alloc::<AtomicU8>(1 << 20).is_some() && !board.is_full());
+        assert!(board.part.room() <= 2 << 20, "only what is used is mapped");
         assert!(board.alloc::<AtomicU8>(BYTES as usize).is_none() && board.is_full());
     }
 }

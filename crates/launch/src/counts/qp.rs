@@ -352,9 +352,16 @@ impl QpCounts {
         all
     }
 
-    /// Processes that it has sent to.
+    /// Slots of the processes that it has sent to.
     pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
         (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
+    }
+
+    /// Replaces the slots of the processes that it has sent to.
+    pub(crate) fn replace_peers(&mut self, by: impl Fn(u32) -> u32) {
+        let replaced: Vec<u32> = self.peers().map(by).collect();
+        self.peers = [0; PROCESSES / 64];
+        replaced.iter().for_each(|peer| self.peers[*peer as usize % PROCESSES / 64] |= 1 << (peer % 64));
     }
 }
 

@@ -2,11 +2,11 @@
 //! as well.
 
 use crate::tree::{Contents, TreeEntry, write};
-use crate::trust::{Distrust, check, check_private, user};
+use crate::trust::{Distrust, check, check_private, make_private, user};
 use sha2::{Digest, Sha256};
-use std::fs::{DirBuilder, Permissions, read_dir, read_link, rename};
+use std::fs::{Permissions, read_dir, read_link, rename};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -27,10 +27,11 @@ pub(super) fn links(library: &Path) -> Contents {
     NAMES.iter().map(|name| (Path::new(LIBRARIES).join(name), TreeEntry::Link(library.into()))).collect()
 }
 
-/// The folder with these contents, made if it is missing. `top` holds all such folders.
+/// The folder with these contents, made if it is missing. `top` holds all such folders. If another user has
+/// taken the path of `top`, it is made at another path beside.
 pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrust> {
+    let top = &*make_private(top)?;
     let unknown = |cause| Distrust::Unknown { path: top.into(), cause };
-    make_private(top)?;
     sweep(top);
     let hash = Sha256::digest(format!("{contents:?}"));
     let name: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -58,15 +59,6 @@ pub(super) fn top() -> PathBuf {
 /// Whether the loader's lists can contain this path.
 pub(super) fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
-}
-
-fn make_private(path: &Path) -> Result<(), Distrust> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Distrust::Unknown { path: path.into(), cause })
-        }
-        _ => check_private(path),
-    }
 }
 
 /// Whether a folder has exactly these contents.
@@ -189,7 +181,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_may_enter_is_refused() {
         let (_place, top, library) = place();
-        DirBuilder::new().mode(0o755).create(&top).expect("a folder");
+        std::fs::create_dir(&top).expect("a folder");
         assert!(matches!(folder(&top, &links(&library)), Err(Distrust::NotPrivate { .. })));
         std::fs::remove_dir(&top).expect("it is empty");
         symlink(library.parent().expect("a folder"), &top).expect("a link");

@@ -244,6 +244,21 @@ fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> V
     groups
 }
 
+/// The processes, with posts to any slot of a process as posts to its first one. A process with many QPs has
+/// several slots.
+fn with_one_slot_each(members: &[RunMember]) -> Vec<RunMember> {
+    let further = |m: &RunMember| -> Vec<(u32, u32)> {
+        m.qps.iter().map(|qp| (slot_of(qp.qp_num), m.slot)).filter(|(slot, first)| slot != first).collect()
+    };
+    let first: BTreeMap<u32, u32> = members.iter().flat_map(further).collect();
+    let mut members = members.to_vec();
+    if !first.is_empty() {
+        let qps = members.iter_mut().flat_map(|m| &mut m.qps);
+        qps.for_each(|qp| qp.replace_peers(|slot| first.get(&slot).copied().unwrap_or(slot)));
+    }
+    members
+}
+
 /// The workload of all processes.
 ///
 /// # Errors
@@ -412,6 +427,7 @@ impl Together {
     }
 
     fn of(name: &str, profile: &Profile, members: &[RunMember], mut left_out: Vec<String>) -> Together {
+        let members = &*with_one_slot_each(members);
         let made = made(name, profile, members, &mut left_out);
         let all: u64 = members.iter().map(|m| m.work_requests).sum();
         let (workload, posted, classes) = match made {
@@ -531,6 +547,18 @@ mod tests {
 
     fn together(members: &[RunMember]) -> Together {
         Together::of("cib", &Profile::named("cib").unwrap(), members, Vec::new())
+    }
+
+    #[test]
+    fn a_process_with_several_slots_is_one() {
+        // The server has QPs of slots 1 and 7. The QP of slot 7 answers.
+        let (mut server, other) = (member(1, &[]), member(7, &[posts(READ, 8, &[2])]));
+        server.work_requests += other.work_requests;
+        server.qps.extend(other.qps);
+        let client = member(2, &[posts(WRITE, 8, &[7, 1])]);
+        let all = together(&[server, client]);
+        let told: Vec<(u32, &[u32])> = all.processes.iter().map(|p| (p.pid, &*p.posts_to)).collect();
+        assert_eq!(told, [(101, &[102][..]), (102, &[101])]);
     }
 
     fn resolved(all: &Together) -> doorbell_workload::Resolved {

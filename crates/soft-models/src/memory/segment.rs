@@ -61,8 +61,8 @@ impl Segment {
         self.copy.get(index)
     }
 
-    /// The segment's first byte. Only a RECV with more SGEs than any model's RECV needs it.
-    pub(crate) fn base(&self) -> *mut u8 {
+    /// Offset of an object in the heap. Only a RECV with more SGEs than any model's RECV needs it.
+    pub(crate) fn heap_offset<T>(&self, _: &T) -> Option<u64> {
         unreachable!("all SGEs of a model's RECV lie in its slot")
     }
 

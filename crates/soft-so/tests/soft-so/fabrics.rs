@@ -348,7 +348,8 @@ fn meet_unreachable(cause: &str) {
         "memory" => {
             let statm = std::fs::read_to_string("/proc/self/statm").expect("it can be read");
             let pages: u64 = statm.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-            Some(Limit::set(libc::RLIMIT_AS, pages * 4096 + (1 << 30)))
+            // Enough for the device's thread, and less than a peer needs.
+            Some(Limit::set(libc::RLIMIT_AS, pages * 4096 + (384 << 10)))
         }
         _ => {
             drop_capabilities();

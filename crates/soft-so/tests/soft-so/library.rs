@@ -5,7 +5,7 @@ use doorbell_conformance::{CheckResult, samples};
 use doorbell_native::{NativeCluster, NativeDevice};
 use object::Endianness;
 use object::elf::FileHeader64;
-use object::read::elf::FileHeader;
+use object::read::elf::{FileHeader, Sym};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -65,6 +65,35 @@ fn it_asks_for_no_newer_glibc_than_the_docs_say() {
     let docs = std::fs::read_to_string(docs).expect("it is there");
     let [major, minor] = OLDEST_GLIBC;
     assert!(docs.contains(&format!("glibc {major}.{minor}")), "docs/run.md says so");
+}
+
+/// With link-time optimisation, the compiler inlines a function with a body into the calls of its name. So the
+/// library would call its own free(3) where another allocator comes first.
+#[test]
+fn functions_of_the_allocator_are_jumps() {
+    let bytes = std::fs::read(library()).expect("it can be read");
+    let header = FileHeader64::<Endianness>::parse(&*bytes).expect("it is an ELF file");
+    let endian = header.endian().expect("of one order");
+    let sections = header.sections(endian, &*bytes).expect("with sections");
+    let symbols = sections.symbols(endian, &*bytes, object::elf::SHT_DYNSYM).expect("with symbols");
+    let mut allocator = vec![
+        "memalign",
+        "aligned_alloc",
+        "posix_memalign",
+        "valloc",
+        "free",
+        "realloc",
+        "malloc_usable_size",
+    ];
+    for symbol in symbols.iter().filter(|symbol| !symbol.is_undefined(endian)) {
+        let name = symbol.name(endian, symbols.strings()).expect("a name");
+        let is_of_allocator = |known: &&str| known.as_bytes() == name;
+        if let Some(at) = allocator.iter().position(|known| is_of_allocator(&known)) {
+            let name = allocator.swap_remove(at);
+            assert!(symbol.st_size(endian) <= 5, "{name} has {} bytes", symbol.st_size(endian));
+        }
+    }
+    assert_eq!(allocator, [""; 0], "not exported");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! each further executable would have to be linked. A test that must be alone in a process runs this
 //! executable again as its program.
 
+mod atomic_write;
 mod channels;
 mod ci;
 mod cm;
@@ -18,6 +19,7 @@ mod joined;
 mod library;
 mod loading;
 mod multicast;
+mod places;
 mod processes;
 mod programs;
 mod pyverbs;

@@ -3,7 +3,7 @@
 use crate::errno::{EINVAL, Errno};
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::window_wr::{WindowOp, WindowWr};
-use doorbell_verbs::{SendFlags, SendOp, SendWr, Sge, UdDest};
+use doorbell_verbs::{RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -68,6 +68,7 @@ pub(super) enum BuiltOp {
     Send(SendOp),
     /// SEND with invalidate. The value is the rkey to invalidate.
     SendInvalidating(u32),
+    AtomicWrite(RemoteAddr),
     /// A bind or a local invalidation; `None` if its arguments are invalid.
     Window(Option<WindowOp>),
 }
@@ -95,6 +96,10 @@ impl BuiltWr {
                 let (wr, inline) = self.wr(SendOp::Send, list);
                 posting.check_invalidating(&wr, inline)
             }
+            BuiltOp::AtomicWrite(remote) => {
+                let (wr, inline) = self.wr(SendOp::Write(remote), list);
+                posting.check_atomic_write(&wr, inline)
+            }
             BuiltOp::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
         }
     }
@@ -109,6 +114,10 @@ impl BuiltWr {
             BuiltOp::SendInvalidating(rkey) => {
                 let (wr, inline) = self.wr(SendOp::Send, list);
                 posting.post_invalidating(&wr, rkey, inline)
+            }
+            BuiltOp::AtomicWrite(remote) => {
+                let (wr, inline) = self.wr(SendOp::Write(remote), list);
+                posting.post_atomic_write(&wr, inline)
             }
             BuiltOp::Window(op) => {
                 let BuiltWr { wr_id, flags, .. } = *self;

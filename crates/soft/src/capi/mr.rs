@@ -144,8 +144,9 @@ fn checked(
     let object = match access & ON_DEMAND {
         0 => {
             // The kernel (ib_umem_get) demands writable memory for regions that may be written.
-            let to_write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
-            maps::check(addr as u64..addr as u64 + len as u64, to_write)?
+            let write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
+            let atomics = rights.contains(AccessFlags::REMOTE_ATOMIC);
+            maps::check(addr as u64..addr as u64 + len as u64, maps::Wanted { write, atomics })?
         }
         _ => Object::Unknown,
     };

@@ -24,16 +24,18 @@ use std::ptr::null_mut;
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
 const IBV_QP_CUR_STATE: c_int = 1 << 1;
 const IBV_QP_EN_SQD_ASYNC_NOTIFY: c_int = 1 << 2;
+/// `IBV_WR_ATOMIC_WRITE`.
+const WR_ATOMIC_WRITE: u32 = 15;
 /// `IBV_QP_INIT_ATTR_PD`, `_XRCD`, `_CREATE_FLAGS`, `_SEND_OPS_FLAGS`.
 const INIT_ATTR_PD: u32 = 1;
 const INIT_ATTR_XRCD: u32 = 1 << 1;
 const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
 /// The `IBV_QP_EX_WITH_*` bits of all QPs: WRITE, WRITE with immediate, SEND, SEND with immediate, READ and
-/// both atomics. RC and UC add LOCAL_INV and BIND_MW; RC alone adds SEND with invalidate.
+/// both atomics. RC and UC add LOCAL_INV and BIND_MW; RC alone adds SEND with invalidate and ATOMIC WRITE.
 const SEND_OPS: u64 = 0x7f;
 const SEND_OPS_OF_WINDOWS: u64 = 3 << 7;
-const SEND_OP_INVALIDATE: u64 = 1 << 9;
+const SEND_OPS_OF_RC: u64 = 1 << 9 | 1 << 12;
 
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the caller's struct and PD.
@@ -67,7 +69,7 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
     let ops = if attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0 { attr.send_ops_flags } else { 0 };
     let offered = match transport_of(attr.qp_type).map(|(qp_type, _)| qp_type) {
-        Some(QpType::Rc) => SEND_OPS | SEND_OPS_OF_WINDOWS | SEND_OP_INVALIDATE,
+        Some(QpType::Rc) => SEND_OPS | SEND_OPS_OF_WINDOWS | SEND_OPS_OF_RC,
         Some(QpType::Uc) => SEND_OPS | SEND_OPS_OF_WINDOWS,
         Some(QpType::Ud) | None => SEND_OPS,
     };
@@ -408,6 +410,9 @@ unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Er
     // SAFETY: the caller's work request.
     unsafe {
         posting.name_srq(wr.remote_srqn);
+        if wr.opcode == WR_ATOMIC_WRITE {
+            return posting.post_atomic_write(&rust_wr(wr, Opcode::Write, posting.qp_type())?, None);
+        }
         let Some(opcode) = Opcode::from_c(wr.opcode) else { return mw::post(posting, wr) };
         posting.post_wr(&rust_wr(wr, opcode, posting.qp_type())?, None)
     }

@@ -6,6 +6,7 @@ use super::building::{BuiltList, BuiltOp, BuiltWr};
 use super::mw;
 use super::object::QpObject;
 use super::wr::sges;
+use crate::engine::request::ATOMIC_WRITE_BYTES;
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::queues::qp::window_wr::WindowOp;
 use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge};
@@ -16,6 +17,7 @@ use libc::{c_int, c_void};
 pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    base.wr_atomic_write = Some(wr_atomic_write);
     base.wr_bind_mw = Some(wr_bind_mw);
     base.wr_local_inv = Some(wr_local_inv);
     base.wr_rdma_read = Some(wr_rdma_read);
@@ -122,6 +124,14 @@ begins! {
     wr_send() => BuiltOp::Send(SendOp::Send);
     wr_send_imm(imm: u32) => BuiltOp::Send(SendOp::SendWithImm(u32::from_be(imm)));
     wr_send_inv(rkey: u32) => BuiltOp::SendInvalidating(rkey);
+}
+
+unsafe extern "C" fn wr_atomic_write(pointer: *mut ibv_qp_ex, rkey: u32, addr: u64, word: *const c_void) {
+    // SAFETY: between start and complete, as ibv_wr_post(3) demands; the caller's word.
+    unsafe {
+        begin(pointer, BuiltOp::AtomicWrite(remote(rkey, addr)));
+        wr_set_inline_data(pointer, word.cast_mut(), ATOMIC_WRITE_BYTES as usize);
+    }
 }
 
 unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {

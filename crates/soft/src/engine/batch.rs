@@ -44,7 +44,7 @@ impl Direction {
     /// The direction of the bytes of a work request; `None` if it cannot be gathered.
     fn of(op: &RequestOp) -> Option<Direction> {
         match op {
-            RequestOp::Verb(SendOp::Write(_)) => Some(Direction::Write),
+            RequestOp::Verb(SendOp::Write(_)) | RequestOp::AtomicWrite(_) => Some(Direction::Write),
             RequestOp::Verb(SendOp::Read(_)) => Some(Direction::Read),
             _ => None,
         }

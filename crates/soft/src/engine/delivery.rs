@@ -90,6 +90,8 @@ fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) ->
         RequestOp::SendWithInvalidate(rkey) => {
             responder.receive_invalidating(&mut Default::default(), &message, rkey)
         }
-        RequestOp::Verb(_) => responder.receive(&mut Default::default(), &message),
+        RequestOp::Verb(_) | RequestOp::AtomicWrite(_) => {
+            responder.receive(&mut Default::default(), &message)
+        }
     }
 }

@@ -204,7 +204,7 @@ pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
 
 /// Why a QP does not take a message.
 fn deaf(segment: &Segment, sent: &Unanswered) -> Cause {
-    let Some(qp) = segment.qp(crate::memory::records::index_of(sent.dest_qpn) as usize) else {
+    let Some(qp) = segment.qp(segment.index_of(sent.dest_qpn)) else {
         return Cause::of(Check::NoProcess, 0);
     };
     let (state, qp_type) = (qp.shown().state(), qp.qp_type.load(Relaxed));

@@ -22,7 +22,6 @@ use crate::fabric::copier::{Copier, Copying};
 use crate::fabric::peer::{Owner, Peer};
 use crate::fabric::process::Process;
 use crate::memory::copy::copy_in_order;
-use crate::memory::records::index_of;
 use crate::memory::transfer::{Far, Piece};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, Receipt, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
@@ -168,7 +167,7 @@ impl Direct {
         (own, far): (Arc<Copier>, Arc<Copier>),
         verified: Verified,
     ) -> Option<Direct> {
-        let qp = peer.segment.qp(index_of(verified.qpn) as usize)?;
+        let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
         // The facts in `verified` were read in this order: generation, version. If the generation is still
         // unchanged, no new QP took the number in between, so the version belongs to the same QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
@@ -216,7 +215,7 @@ impl Direct {
         let Direct { to, regions } = self;
         let Verified { qpn, generation, .. } = to.verified;
         let (segment, len) = (&to.peer.segment, u64::from(sge.length));
-        let Some(qp) = segment.qp(index_of(qpn) as usize) else { return Sent::Not };
+        let Some(qp) = segment.qp(segment.index_of(qpn)) else { return Sent::Not };
         let Some(rq) = segment.rq(qp.rq.load(Relaxed) as usize) else { return Sent::Not };
         // Acquire: this load precedes the check by `holds`. If the queue is reset after this load, its
         // generation changes, and `front` refuses the one loaded here.

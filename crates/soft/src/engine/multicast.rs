@@ -10,7 +10,7 @@ use crate::fabric::copier::Copier;
 use crate::fabric::peer::Peer;
 use crate::memory::groups::{GroupAddress, members};
 use crate::memory::transfer::Piece;
-use doorbell_launch::qp_numbers::qp_num;
+use doorbell_launch::qp_numbers::{qp_num, slot_of};
 use doorbell_verbs::WcStatus;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Requester {
         let message = Message { from, qp_type, request, pieces, grh, completing };
         let mut received = 0;
         for slot in self.process.slots_with_groups() {
-            let peer = match slot == self.process.slot {
+            let peer = match self.process.segment.slots.has(slot) {
                 true => None,
                 false => match self.process.peer(qp_num(slot, 0)) {
                     Some(peer) => Some(peer),
@@ -38,11 +38,9 @@ impl Requester {
             };
             let peer = peer.as_ref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
-            for index in members(segment, address) {
-                let qpn = qp_num(slot, index);
-                if qpn == self.num {
-                    continue;
-                }
+            // A process with QPs of several slots in groups is visited once for each slot.
+            let qps = members(segment, address).into_iter().map(|index| segment.slots.qp_num(index));
+            for qpn in qps.filter(|qpn| slot_of(*qpn) == slot && *qpn != self.num) {
                 match self.send_to_member(caches, peer, (qpn, route), &message) {
                     Outcome::Done(WcStatus::Success) => received += 1,
                     // The requester itself cannot send.

@@ -1,7 +1,12 @@
 //! A send work request between the program and the responder.
 
-use doorbell_abi::{IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
-use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
+use doorbell_abi::{CEnum, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
+use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest, WcOpcode};
+
+/// `IBV_WC_ATOMIC_WRITE`.
+const WC_ATOMIC_WRITE: u32 = 9;
+/// Bytes of an ATOMIC WRITE, and the alignment of its target.
+pub(crate) const ATOMIC_WRITE_BYTES: u32 = 8;
 
 /// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,16 +15,36 @@ pub(crate) enum RequestOp {
     Verb(SendOp),
     /// SEND with invalidate. The value is the rkey to invalidate.
     SendWithInvalidate(u32),
+    /// ATOMIC WRITE: a WRITE of a whole word.
+    AtomicWrite(RemoteAddr),
 }
 
 impl RequestOp {
-    /// The opcode that decides about rights, completions and statistics. A SEND with invalidate travels as a
-    /// SEND with immediate, and counts as one.
+    /// The opcode that decides about rights and statistics. A SEND with invalidate travels as a SEND with
+    /// immediate, and counts as one. An ATOMIC WRITE counts as a WRITE.
     #[inline]
     pub(crate) const fn opcode(&self) -> Opcode {
         match self {
             RequestOp::Verb(op) => op.opcode(),
             RequestOp::SendWithInvalidate(_) => Opcode::SendWithImm,
+            RequestOp::AtomicWrite(_) => Opcode::Write,
+        }
+    }
+
+    /// The opcode whose demands on the initiator's resources it has. An ATOMIC WRITE is answered as an atomic.
+    #[inline]
+    pub(crate) const fn answered_as(&self) -> Opcode {
+        match self {
+            RequestOp::AtomicWrite(_) => Opcode::FetchAdd,
+            _ => self.opcode(),
+        }
+    }
+
+    /// The `enum ibv_wc_opcode` of its completion.
+    pub(crate) fn wc_opcode(&self) -> u32 {
+        match self {
+            RequestOp::AtomicWrite(_) => WC_ATOMIC_WRITE,
+            _ => WcOpcode::from(self.opcode()).to_c(),
         }
     }
 
@@ -30,6 +55,7 @@ impl RequestOp {
         match self {
             RequestOp::Verb(op) => op.imm().map(|imm| (imm.to_be(), IBV_WC_WITH_IMM as u8)),
             RequestOp::SendWithInvalidate(rkey) => Some((*rkey, IBV_WC_WITH_INV as u8)),
+            RequestOp::AtomicWrite(_) => None,
         }
     }
 
@@ -37,7 +63,7 @@ impl RequestOp {
     #[inline]
     pub(crate) fn invalidated_key(&self) -> Option<u32> {
         match self {
-            RequestOp::Verb(_) => None,
+            RequestOp::Verb(_) | RequestOp::AtomicWrite(_) => None,
             RequestOp::SendWithInvalidate(rkey) => Some(*rkey),
         }
     }
@@ -47,6 +73,7 @@ impl RequestOp {
         match self {
             RequestOp::Verb(op) => op.remote(),
             RequestOp::SendWithInvalidate(_) => None,
+            RequestOp::AtomicWrite(remote) => Some(*remote),
         }
     }
 
@@ -55,6 +82,7 @@ impl RequestOp {
         match self {
             RequestOp::Verb(op) => opcode_name(op.opcode()),
             RequestOp::SendWithInvalidate(_) => "SEND_WITH_INV",
+            RequestOp::AtomicWrite(_) => "ATOMIC_WRITE",
         }
     }
 }
@@ -94,6 +122,7 @@ impl<'a> Request<'a> {
         let op = match op {
             RequestOp::Verb(op) => op,
             RequestOp::SendWithInvalidate(rkey) => SendOp::SendWithImm(u32::from_be(rkey)),
+            RequestOp::AtomicWrite(remote) => SendOp::Write(remote),
         };
         SendWr { wr_id, op, sg_list, flags, dest }
     }

@@ -131,7 +131,7 @@ impl Requester {
         if !scratch.batch.goes_with(op) {
             return Attempt::AfterGathered;
         }
-        if let Err(status) = check_initiator(op.opcode(), route.max_rd_atomic) {
+        if let Err(status) = check_initiator(op.answered_as(), route.max_rd_atomic) {
             return scratch.in_turn(Outcome::Done(status));
         }
         // Gathered requests have begun the copy.
@@ -155,7 +155,7 @@ impl Requester {
         if cause == Unreachable::Local {
             return Outcome::Done(WcStatus::LocProtErr);
         }
-        if slot_of(dest_qpn) == self.process.slot {
+        if self.process.is_own(dest_qpn) {
             // With the QP in this process, only the memory of an SRQ can be in another process.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
@@ -333,12 +333,12 @@ impl Requester {
     #[inline(always)]
     pub(super) fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
-        if slot == self.process.slot {
-            scratch.peer = None;
-            return true;
-        }
         let known = scratch.peer.as_ref().is_some_and(|peer| peer.slot == slot && !peer.is_dead());
         if !known {
+            if self.process.is_own(qpn) {
+                scratch.peer = None;
+                return true;
+            }
             // A connection is to one process. If another process takes its slot, the attributes of that
             // process's QP show that it is not the peer.
             scratch.peer = self.process.peer(qpn);

@@ -11,7 +11,7 @@ use super::completing::Completing;
 use super::diagnosis::ResponderMemory;
 use super::far_memory::FarMemory;
 use super::refusal::Refusal;
-use super::request::{Request, RequestOp};
+use super::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use super::verified::{MemoryUse, Verified, VerifiedRegion};
 use crate::fabric::link::{Delivery, Link, SendOperand, ServedBytes, Ticket};
 use crate::fabric::mapping::ViewCache;
@@ -140,7 +140,7 @@ impl<'a> Responder<'a> {
         qpn: u32,
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
-        let qp = segment.qp(index_of(qpn) as usize)?;
+        let qp = segment.qp(segment.index_of(qpn))?;
         // Acquire, so that both generations are read before anything else of the QP. A reset in between
         // changes them, and is detected by them.
         let rq_generation = match takes_recv {
@@ -170,6 +170,10 @@ impl<'a> Responder<'a> {
                 self.receive_invalidating(caches, message, rkey)?;
                 return Ok(Attempt::Over(Outcome::Done(WcStatus::Success)));
             }
+            RequestOp::AtomicWrite(remote) if remote.addr.is_multiple_of(ATOMIC_WRITE_BYTES.into()) => {
+                SendOp::Write(remote)
+            }
+            RequestOp::AtomicWrite(_) => return Err(Fault::Invalid.into()),
         };
         match op {
             SendOp::Send | SendOp::SendWithImm(_) => self.receive(caches, message)?,
@@ -250,7 +254,7 @@ impl<'a> Responder<'a> {
     /// The ticket for a work request of a QP of this process.
     #[cold]
     fn ticket(&self, message: &Message<'_>) -> Ticket {
-        let own = self.process.segment.qp(index_of(message.from) as usize);
+        let own = self.process.segment.qp(self.process.segment.index_of(message.from));
         let generation = own.map_or(0, |qp| qp.generation.load(Relaxed));
         Ticket { qpn: message.from, generation, number: message.request.number }
     }
@@ -328,7 +332,7 @@ impl<'a> Responder<'a> {
     /// moved to Rts.
     #[cold]
     pub(super) fn establish(&self) {
-        let (index, generation) = (index_of(self.qpn), self.generation);
+        let (index, generation) = (self.segment.slots.index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
         // Relaxed: only one sender swaps the generation in, and it publishes no other data.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
@@ -526,6 +530,7 @@ impl<'a> Responder<'a> {
             operand: match request.op {
                 RequestOp::Verb(op) => op.imm().map_or(SendOperand::None, SendOperand::Imm),
                 RequestOp::SendWithInvalidate(rkey) => SendOperand::InvalidatedKey(rkey),
+                RequestOp::AtomicWrite(_) => SendOperand::None,
             },
             solicited: request.flags.contains(SendFlags::SOLICITED),
             has_grh,
@@ -772,7 +777,8 @@ impl<'a> Responder<'a> {
 
     /// Records in the responder's segment why it refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
-        if let Some(record) = self.home().1.cause(index_of(self.qpn) as usize) {
+        let (_, home) = self.home();
+        if let Some(record) = home.cause(home.index_of(self.qpn)) {
             let (opcode, number) = (request.op.opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
@@ -790,6 +796,13 @@ impl<'a> Responder<'a> {
             (Refusal::Fault(_), _) if self.is_without_srq() => Cause::of(Check::NoSrq, request.srqn.into()),
             (Refusal::Fault(_), RequestOp::SendWithInvalidate(rkey)) => {
                 Cause::of(Check::NotBound, rkey.into())
+            }
+            (Refusal::Fault(Fault::Invalid), RequestOp::AtomicWrite(RemoteAddr { addr, rkey })) => {
+                Cause { addr, key: rkey, ..Cause::of(Check::Misaligned, 0) }
+            }
+            (Refusal::Fault(_), RequestOp::AtomicWrite(remote)) => {
+                let op = SendOp::Write(remote);
+                self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
             }
             (Refusal::Fault(_), RequestOp::Verb(op)) => {
                 self.memory().remote((self.qp, self.pd(), self.qpn), &op, request.len)
@@ -850,9 +863,10 @@ impl<'a> Responder<'a> {
             return;
         }
         reach(Point::Failed);
-        let index = index_of(self.qpn);
+        let (home, segment) = self.home();
+        let index = segment.slots.index_of(self.qpn);
         let generation = self.qp.generation.load(Relaxed);
-        let (home, fd) = (self.home().0, self.qp.async_fd.load(Relaxed));
+        let fd = self.qp.async_fd.load(Relaxed);
         tell(home, fd, EventRecord { event_type, index, generation });
         // Only its requester knows from which SRQs an XRC QP takes RECVs.
         if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {

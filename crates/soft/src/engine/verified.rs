@@ -3,7 +3,7 @@
 //! The usual path verifies the facts that a message needs, for each message. The direct path keeps these
 //! facts for later messages. It uses them as long as the versions in the responder's records are unchanged.
 
-use crate::memory::records::{QpRecord, Shown, index_of};
+use crate::memory::records::{QpRecord, Shown};
 use crate::memory::regions::Place;
 use crate::memory::segment::Segment;
 use doorbell_transport::{Fault, Keys, check_enabled};
@@ -52,7 +52,7 @@ impl Verified {
     /// Whether the facts still hold for the QP in this segment.
     #[inline(always)]
     pub(super) fn holds(&self, segment: &Segment) -> bool {
-        segment.qp(index_of(self.qpn) as usize).is_some_and(|qp| qp.shown() == self.shown)
+        segment.qp(segment.index_of(self.qpn)).is_some_and(|qp| qp.shown() == self.shown)
     }
 
     /// Whether the QP takes a one-sided request that needs this right, for memory from `va` on.

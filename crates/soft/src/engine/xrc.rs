@@ -8,7 +8,7 @@ use super::request::Request;
 use super::requester::{Requester, Route, Scratch};
 use super::responder::{Message, Responder, XrcSrq};
 use crate::fabric::peer::{Owner, Peer};
-use crate::memory::records::{QPS, index_of};
+use crate::memory::records::QPS;
 use crate::memory::segment::Segment;
 use crate::memory::transfer::Piece;
 use doorbell_abi::CEnum;
@@ -22,14 +22,14 @@ impl<'a> XrcSrq<'a> {
     /// The SRQ with this number in that segment, and its generation; `None` if the QP's domain has no such
     /// SRQ.
     pub(super) fn of(segment: &'a Segment, num: u32, target: &Responder<'a>) -> Option<(XrcSrq<'a>, u32)> {
-        let index = QPS as u32 + index_of(num);
+        let index = QPS as u32 + segment.slots.index_of(num);
         let record = segment.rq(index as usize)?;
         // Acquire, so that the generation is read before the record is seen to be of the domain. A queue that
         // is created later in this record has another generation.
         let generation = record.generation.load(Acquire);
         // Acquire: a process that loads the domain also sees the queue, which the owner created before it
         // stored the domain.
-        let domain = target.segment.domain(index_of(target.qpn) as usize)?.load(Acquire);
+        let domain = target.segment.domain(target.segment.index_of(target.qpn))?.load(Acquire);
         let is_of_it = domain != 0 && segment.domain(index as usize)?.load(Acquire) == domain;
         let home = (target.owner, target.segment);
         is_of_it.then_some((XrcSrq { record, index, num, home }, generation))

@@ -17,6 +17,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -39,28 +40,37 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
         let folder = place.folder.canonicalize()?;
         check_private(&folder).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
     }
-    let path = place.path();
-    let found = loop {
-        match DirBuilder::new().mode(0o700).create(&path) {
-            // A process that begins a fabric removes fabrics without processes.
-            Ok(()) => {
-                reach(Point::FolderMade);
-                sweep(place, &path);
+    loop {
+        let name = place.find()?;
+        if !name.is_there {
+            match DirBuilder::new().mode(0o700).create(&name.path) {
+                // A process that begins a fabric removes fabrics without processes.
+                Ok(()) => {
+                    reach(Point::FolderMade);
+                    sweep(place, &name.path);
+                }
+                // Another process begins the fabric, or another user has just taken the name.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            continue;
         }
-        match std::fs::symlink_metadata(&path) {
+        let path = &name.path;
+        match std::fs::symlink_metadata(path) {
             // The directory was still empty, and another process that begins a fabric removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => break found?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+            Ok(found) if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 => {
+                let why =
+                    format!("{} must be a directory that only this user can use (mode 0700)", path.display());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            Ok(_) => {}
         }
-    };
-    if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
-        let why = format!("{} must be a directory that only this user can use (mode 0700)", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| name.say_foreign());
+        return Ok(name.path);
     }
-    Ok(path)
 }
 
 /// Removes the directories of other fabrics with no living process. Their last processes were killed.
@@ -182,7 +192,7 @@ fn unpin(directory: &Path) {
 /// Releases the hold of [`pin`], and removes the folder of this process's fabric unless a process of the
 /// fabric lives.
 pub(crate) fn unpin_and_remove() -> io::Result<()> {
-    let directory = FabricPlace::own()?.path();
+    let directory = FabricPlace::own()?.path()?;
     unpin(&directory);
     remove_if_dead(&directory)
 }
@@ -301,9 +311,11 @@ impl FabricFolder {
         open(&self.path.join(REGISTRY), &mut options)
     }
 
-    /// Removes the socket of the process in a slot, and the folder if no other process holds it.
-    pub(super) fn leave(&self, slot: u32) -> io::Result<()> {
-        let _ = std::fs::remove_file(self.path.join(slot.to_string()));
+    /// Removes the sockets of the process in these slots, and the folder if no other process holds it.
+    pub(super) fn leave(&self, slots: &[u32]) -> io::Result<()> {
+        for slot in slots {
+            let _ = std::fs::remove_file(self.path.join(slot.to_string()));
+        }
         unpin(&self.path);
         remove_if_unused(&self.path, self.alive.get())
     }

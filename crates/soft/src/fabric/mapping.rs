@@ -2,7 +2,7 @@
 //! and stores.
 //!
 //! Processes announce nothing. On the first access to a peer's region, this process asks the kernel what the
-//! peer has mapped there (proc_pid_maps(5)). So no record can make a process map anything but memory of the
+//! peer has mapped there (`maps`). So no record can make a process map anything but memory of the
 //! peer. Only memory that cannot be taken away is mapped:
 //! - System V segments, which never change their size;
 //! - memfds sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
@@ -12,12 +12,12 @@
 //! what the file's program may do. Such memory is accessed like private memory.
 
 use super::member::FabricMember;
-use crate::memory::maps::{self, addresses};
+use crate::memory::maps;
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::sync::lock;
 use rustix::fs::{SealFlags, fcntl_get_seals};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
@@ -136,9 +136,9 @@ impl KnownViews {
             return None;
         }
         let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
-        let line = line_of(pid, bytes.start)?;
-        let Some(found) = parse(&line, device, &bytes) else {
-            self.private = addresses(&line)?;
+        let there = maps::mapping_at(pid, bytes.start).ok()??;
+        let Some(found) = shared(&there, device, &bytes) else {
+            self.private = there.bytes.clone();
             return None;
         };
         let mapping = match self.mappings.get(&found.source).and_then(Weak::upgrade) {
@@ -192,7 +192,7 @@ impl Mapping {
             about.shm_segsz
         };
         mapping.len = size.checked_next_multiple_of(PAGE)?;
-        Some(mapping)
+        Some(mapping.left_out())
     }
 
     /// Maps the memfd with this inode number, if process `pid` has it open and it cannot shrink.
@@ -216,7 +216,14 @@ impl Mapping {
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping, where the kernel finds room.
         let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) }.ok()?;
-        Some(Mapping { base: base.cast(), len, source: Source::Memfd(inode) })
+        Some(Mapping { base: base.cast(), len, source: Source::Memfd(inode) }.left_out())
+    }
+
+    /// The mapping, left out of core dumps: the memory is the peer's.
+    fn left_out(self) -> Mapping {
+        // SAFETY: pages of this mapping. Their content stays. If the kernel refuses, a core has them.
+        let _ = unsafe { madvise(self.base.cast(), self.len, Advice::LinuxDontDump) };
+        self
     }
 }
 
@@ -236,7 +243,8 @@ impl Drop for Mapping {
 pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
     let pid = std::process::id();
     let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
-    match parse(&line_of(pid, addr)?, device, &(addr..addr + 8))? {
+    let there = maps::mapping_at(pid, addr).ok()??;
+    match shared(&there, device, &(addr..addr + 8))? {
         FoundMapping { source: Source::SystemV(id), at } => {
             Some(View { mapping: Arc::new(Mapping::attach(pid, id)?), at })
         }
@@ -244,37 +252,25 @@ pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
     }
 }
 
-/// The line of proc_pid_maps(5) for the mapping that contains the address, or for the next mapping.
-fn line_of(pid: u32, addr: u64) -> Option<String> {
-    maps::lines(pid).ok()?.find(|line| addresses(line).is_none_or(|mapped| mapped.end > addr))
-}
-
-/// The shared memory that a line describes, if it contains all these bytes, is writable, and is on the device
-/// of memfds.
-fn parse(line: &str, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut fields = line.split_ascii_whitespace();
-    let mapped = addresses(fields.next()?)?;
-    let rights = fields.next()?;
-    let offset = hexadecimal(fields.next()?)?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let on = libc::makedev(hexadecimal(major)? as u32, hexadecimal(minor)? as u32);
-    let inode: u64 = fields.next()?.parse().ok()?;
-    let name = fields.next()?;
-    if !rights.starts_with("rw") || !rights.ends_with('s') || on != device {
+/// The shared memory that is mapped there, if the mapping contains all these bytes, is writable, and is on the
+/// device of memfds.
+fn shared(there: &maps::Mapping, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
+    let (mapped, inode) = (&there.bytes, there.inode);
+    if !there.is_writable() || !there.is_shared || there.device != device {
         return None;
     }
     if bytes.start < mapped.start || bytes.end > mapped.end {
         return None;
     }
-    let source = if name.starts_with("/SYSV") {
+    let source = if there.name.starts_with("/SYSV") {
         Source::SystemV(i32::try_from(inode).ok()?)
-    } else if name.starts_with("/memfd:") {
+    } else if there.name.starts_with("/memfd:") {
         Source::Memfd(inode)
     } else {
         return None;
     };
-    Some(FoundMapping { source, at: usize::try_from(offset.checked_add(bytes.start - mapped.start)?).ok()? })
+    let at = there.offset.checked_add(bytes.start - mapped.start)?;
+    Some(FoundMapping { source, at: usize::try_from(at).ok()? })
 }
 
 /// The peers' regions that a queue used last. Finding them again takes no lock.
@@ -310,21 +306,22 @@ mod tests {
 
     const DEVICE: u64 = 1;
 
-    fn parsed(rights: &str, device: &str, name: &str) -> Option<FoundMapping> {
+    fn found(rights: &str, device: &str, name: &str) -> Option<FoundMapping> {
         let line = format!("7f00-9f00 {rights} 00002000 {device} 65538                      {name}");
-        assert_eq!(parse(&line, DEVICE, &(0x7eff..0x7f10)), None, "begins before");
-        assert_eq!(parse(&line, DEVICE, &(0x8000..0x9f01)), None, "ends behind");
-        parse(&line, DEVICE, &(0x8000..0x9f00))
+        let mapping = maps::parse(&line).expect("a mapping");
+        assert_eq!(shared(&mapping, DEVICE, &(0x7eff..0x7f10)), None, "begins before");
+        assert_eq!(shared(&mapping, DEVICE, &(0x8000..0x9f01)), None, "ends behind");
+        shared(&mapping, DEVICE, &(0x8000..0x9f00))
     }
 
     #[test]
     fn shared_memory_is_told_from_other_mappings() {
         let at = 0x2100;
         let system_v = Some(FoundMapping { source: Source::SystemV(65538), at });
-        assert_eq!(parsed("rw-s", "00:01", "/SYSV00000000 (deleted)"), system_v);
-        assert_eq!(parsed("rw-s", "00:01", "/SYSV0000162e"), system_v);
+        assert_eq!(found("rw-s", "00:01", "/SYSV00000000 (deleted)"), system_v);
+        assert_eq!(found("rw-s", "00:01", "/SYSV0000162e"), system_v);
         let memfd = Some(FoundMapping { source: Source::Memfd(65538), at });
-        assert_eq!(parsed("rwxs", "00:01", "/memfd:x (deleted)"), memfd);
+        assert_eq!(found("rwxs", "00:01", "/memfd:x (deleted)"), memfd);
         for (rights, device, name) in [
             ("rw-p", "00:01", "/SYSV00000000 (deleted)"),
             ("r--s", "00:01", "/SYSV00000000 (deleted)"),
@@ -333,14 +330,7 @@ mod tests {
             ("rw-s", "fe:00", "/tmp/SYSV"),
             ("rw-p", "00:00", ""),
         ] {
-            assert_eq!(parsed(rights, device, name), None, "{rights} {device} {name}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_line_is_taken(line in "[0-9a-f]{0,17}-?[0-9a-f]{0,17} ?[rwxps-]{0,4} ?[0-9a-f]{0,17} ?[0-9a-f:]{0,20} ?[0-9]{0,25} ?(/SYSV|/memfd:)?.{0,4}", addr: u64, end: u64) {
-            parse(&line, DEVICE, &(addr..end));
+            assert_eq!(found(rights, device, name), None, "{rights} {device} {name}");
         }
     }
 }

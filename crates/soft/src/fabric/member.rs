@@ -1,5 +1,6 @@
 //! A process of a fabric, and its slot in the registry.
 
+use crate::memory::records::SLOTS;
 use doorbell_launch::process_start::ProcessStart;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
@@ -12,6 +13,9 @@ pub(crate) struct FabricMember {
     pub(crate) pid: u32,
     /// The process's file descriptor of its segment.
     pub(crate) fd: u32,
+    /// The first slot that the process has taken, and the number of slots that it had taken before this one.
+    pub(crate) first_slot: u32,
+    pub(crate) place: u32,
     /// Start time in clock ticks since boot; a random number if the member has no PID.
     pub(crate) start_time: u64,
 }
@@ -25,7 +29,8 @@ impl FabricMember {
         let mut random = [0; 8];
         // This few random bytes arrive in one call.
         getrandom(&mut random, GetRandomFlags::empty())?;
-        Ok(FabricMember { pid: NO_PID, fd: 0, start_time: u64::from_ne_bytes(random) })
+        let start_time = u64::from_ne_bytes(random);
+        Ok(FabricMember { pid: NO_PID, fd: 0, start_time, first_slot: 0, place: 0 })
     }
 
     /// Whether the member is identified by its PID.
@@ -41,7 +46,13 @@ impl FabricMember {
     /// Process `pid` as a member, if it is alive.
     pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<FabricMember>> {
         let found = ProcessStart::of(pid)?;
-        Ok(found.map(|ProcessStart { pid, start_time }| FabricMember { pid, fd, start_time }))
+        Ok(found.map(|ProcessStart { pid, start_time }| FabricMember {
+            pid,
+            fd,
+            start_time,
+            first_slot: 0,
+            place: 0,
+        }))
     }
 
     /// Whether this very process is still running.
@@ -54,15 +65,16 @@ impl FabricMember {
 
     /// The member in the format of the registry.
     pub(super) fn slot(self) -> MemberSlot {
-        let FabricMember { pid, fd, start_time } = self;
-        MemberSlot { pid, fd, start_time, sum: self.sum() }
+        let FabricMember { pid, fd, start_time, first_slot, place } = self;
+        MemberSlot { pid, fd, start_time, first_slot, place, sum: self.sum() }
     }
 
     fn sum(&self) -> u64 {
-        let ids = u64::from(self.pid) | u64::from(self.fd) << 32;
+        let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         // Fibonacci hashing of each word.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        (ids.wrapping_mul(FACTOR) ^ self.start_time).wrapping_mul(FACTOR)
+        let words = [two(self.pid, self.fd), self.start_time, two(self.first_slot, self.place)];
+        words.into_iter().fold(0, |sum: u64, word| (sum ^ word).wrapping_mul(FACTOR))
     }
 }
 
@@ -73,6 +85,8 @@ pub(super) struct MemberSlot {
     pid: u32,
     fd: u32,
     start_time: u64,
+    first_slot: u32,
+    place: u32,
     /// Checksum of the other fields. It detects slots that are half written.
     sum: u64,
 }
@@ -80,14 +94,14 @@ pub(super) struct MemberSlot {
 impl MemberSlot {
     /// The member in the slot, if the slot is whole and not free.
     pub(super) fn member(self) -> Option<FabricMember> {
-        let MemberSlot { pid, fd, start_time, sum } = self;
-        let member = FabricMember { pid, fd, start_time };
-        (pid != 0 && member.sum() == sum).then_some(member)
+        let MemberSlot { pid, fd, start_time, first_slot, place, sum } = self;
+        let member = FabricMember { pid, fd, start_time, first_slot, place };
+        (pid != 0 && member.sum() == sum && (place as usize) < SLOTS).then_some(member)
     }
 }
 
 /// The content of a free slot.
-pub(super) const FREE: FabricMember = FabricMember { pid: 0, fd: 0, start_time: 0 };
+pub(super) const FREE: FabricMember = FabricMember { pid: 0, fd: 0, start_time: 0, first_slot: 0, place: 0 };
 
 #[cfg(test)]
 mod tests {
@@ -95,10 +109,12 @@ mod tests {
 
     #[test]
     fn a_member_survives_its_slot() {
-        let member = FabricMember { pid: 77, fd: 5, start_time: 0x1122_3344_5566_7788 };
+        let member =
+            FabricMember { pid: 77, fd: 5, start_time: 0x1122_3344_5566_7788, first_slot: 9, place: 3 };
         assert_eq!(member.slot().member(), Some(member));
         let half = MemberSlot { pid: 0x0909_0909, fd: 0x0909_0909, ..member.slot() };
         assert_eq!(half.member(), None);
+        assert_eq!(FabricMember { place: SLOTS as u32, ..member }.slot().member(), None);
         assert_eq!(FREE.slot().member(), None);
     }
 
@@ -108,7 +124,7 @@ mod tests {
             FabricMember::of(std::process::id(), 0).expect("it can be read").expect("this process lives");
         let is_alive = |member: FabricMember| member.is_alive().expect("it can be read");
         assert!(is_alive(me));
-        assert!(!is_alive(FabricMember { start_time: me.start_time + 1, ..me }));
+        assert!(!is_alive(FabricMember { start_time: me.start_time + 2, ..me }));
         assert!(!is_alive(FREE));
     }
 }

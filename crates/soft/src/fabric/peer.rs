@@ -64,6 +64,19 @@ impl Peer {
         Ok(Peer::with(slot, member, (segment, None), process, registry))
     }
 
+    fn with(
+        slot: u32,
+        member: FabricMember,
+        (segment, link): (Segment, Option<Link>),
+        process: Option<OwnedFd>,
+        registry: &'static Registry,
+    ) -> Peer {
+        segment.slots.set(member.place as usize, slot);
+        let (views, process) = (Views::of(member), Mutex::new(process));
+        let (spare_copies, dead) = (SpareCopies::default(), AtomicBool::new(false));
+        Peer { slot, member, segment, views, link, spare_copies, process, registry, dead }
+    }
+
     /// A process in this slot that has answered.
     pub(crate) fn met(
         slot: u32,
@@ -74,18 +87,6 @@ impl Peer {
         let segment = segment_of(&met.segment)?;
         let process = leaves_room(&met.process).then_some(met.process);
         Ok(Peer::with(slot, member, (segment, Some(met.link)), process, registry))
-    }
-
-    fn with(
-        slot: u32,
-        member: FabricMember,
-        (segment, link): (Segment, Option<Link>),
-        process: Option<OwnedFd>,
-        registry: &'static Registry,
-    ) -> Peer {
-        let (views, process) = (Views::of(member), Mutex::new(process));
-        let (spare_copies, dead) = (SpareCopies::default(), AtomicBool::new(false));
-        Peer { slot, member, segment, views, link, spare_copies, process, registry, dead }
     }
 
     /// A file descriptor that becomes readable when the process exits, if the peer has one.
@@ -140,12 +141,13 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a pidfd; `None` if it would leave too few file descriptors for the program.
+/// Opens a pidfd; `None` if there are none, or it would leave too few file descriptors for the program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
-        Err(Errno::MFILE | Errno::NFILE) => Ok(None),
+        // Also a kernel without pidfds, or valgrind(1), which does not know them.
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

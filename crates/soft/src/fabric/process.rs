@@ -14,21 +14,25 @@ use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{FabricPlace, Identity};
 use crate::memory::groups::{Group, Groups};
-use crate::memory::records::{CLAIMER_BITS, CQS, QP_INDICES, QPS, RQS};
+use crate::memory::records::{CLAIMER_BITS, CQS, QPS_IN_SLOT, SLOTS, SRQS};
 use crate::memory::regions::{PdNumbers, Regions};
 use crate::memory::segment::{Heap, Segment};
 use crate::path::Paths;
 use crate::point::{Point, reach};
 use crate::sync::platform::{has_global_fence, has_heavy_fence, takes_global_fence};
 use crate::sync::{Anew, lock};
-use doorbell_launch::qp_numbers::{PROCESSES, slot_of};
+use doorbell_launch::qp_numbers::{PROCESSES, QP_BITS, slot_of};
 use doorbell_launch::say::say;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// QP numbers begin among this many, so that fabrics have different ones. The records before the first QP's take
+/// memory.
+const FIRST_QPS: usize = 1 << 10;
 
 /// Everything of the device that belongs to this process, apart from its objects. It is created when the
 /// first device is opened, and never freed.
@@ -44,7 +48,7 @@ pub(crate) struct Process {
     /// The attachments of this process's QPs to multicast groups.
     pub(crate) groups: Groups,
     domains: Domains,
-    pub(crate) qp_numbers: Numbers,
+    qp_indices: QpIndices,
     pub(crate) cq_numbers: Numbers,
     pub(crate) srq_numbers: Numbers,
     pub(crate) progress: Progress,
@@ -57,6 +61,8 @@ pub(crate) struct Process {
     /// counts.
     pub(super) given_up: Mutex<HashMap<usize, u64>>,
     pub(super) word_mutexes: WordMutexes,
+    /// The name of the socket for requests of peers, if this process has one.
+    listens_as: Option<String>,
     registry: Registry,
     /// This process's entry in the registry.
     member: FabricMember,
@@ -82,10 +88,9 @@ impl Process {
         let (process, listener) = Process::new()?;
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
-            let Process { slot, member, segment, ref regions, .. } = *process;
+            let Process { member, segment, ref regions, .. } = *process;
             let copier = process.copier()?;
-            service::start(ServedProcess { slot, member, segment, regions, copier }, listener)
-                .map_err(explain)?;
+            service::start(ServedProcess { member, segment, regions, copier }, listener).map_err(explain)?;
         }
         CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
@@ -102,7 +107,8 @@ impl Process {
         let listen = || service::listen(registry.folder(), slot).and_then(Private::new);
         let listener = listens.then(listen).transpose().map_err(explain)?;
         let member = registry.find(slot).map_err(explain)?.ok_or(ENOMEM)?;
-        let claimer = claimer(slot, &member);
+        let claimer = claimer(&member);
+        own.segment.slots.set(0, slot);
         // A child of fork(2) registers itself. Relaxed: no other process knows the segment yet.
         let copies = CopyHolder { number: claimer + 1, takes_fence: takes_global_fence() };
         own.segment.copies().has_fence.store(has_global_fence().into(), Relaxed);
@@ -110,21 +116,22 @@ impl Process {
         let process = Process {
             slot,
             segment: &own.segment,
-            heap: Heap::new(),
+            heap: Heap::new(&own.segment),
             regions: Regions::default(),
             pds: PdNumbers::default(),
             paths: Paths::default(),
             groups: Groups::default(),
             domains: Domains::default(),
-            qp_numbers: Numbers::new(QP_INDICES, first(QPS)),
+            qp_indices: QpIndices::new(first(FIRST_QPS)),
             cq_numbers: Numbers::new(0..CQS as u32, 0),
-            srq_numbers: Numbers::new(0..(RQS - QPS) as u32, 0),
+            srq_numbers: Numbers::new(0..SRQS as u32, 0),
             progress: Progress::new().map_err(explain)?,
             claimer,
             copies,
             spare_copies: SpareCopies::default(),
             given_up: Mutex::default(),
             word_mutexes: WordMutexes::default(),
+            listens_as: listens.then(|| slot.to_string()),
             registry,
             member,
             meetings: Mutex::default(),
@@ -142,7 +149,7 @@ impl Process {
         let slot = who & (PROCESSES as u32 - 1);
         let Ok(found) = self.registry.find(slot) else { return false };
         found.is_none_or(|member| {
-            claimer(slot, &member) != who
+            claimer(&member) != who
                 || !self.registry.is_alive(slot, &member)
                 || self.registry.has_ended(slot, &member)
         })
@@ -152,7 +159,7 @@ impl Process {
     pub(super) fn pid_of(&self, who: u32) -> Option<u32> {
         let slot = who & (PROCESSES as u32 - 1);
         let member = self.registry.find(slot).ok().flatten()?;
-        (claimer(slot, &member) == who && member.has_pid()).then_some(member.pid)
+        (claimer(&member) == who && member.has_pid()).then_some(member.pid)
     }
 
     /// A requester of this process that accesses memory of this process. ENOMEM if there are too many.
@@ -169,7 +176,7 @@ impl Process {
     /// The process that a QP number belongs to; `None` if there is no such process or it cannot be reached.
     pub(crate) fn peer(&'static self, qpn: u32) -> Option<Arc<Peer>> {
         let slot = slot_of(qpn);
-        if slot as usize >= PROCESSES || slot == self.slot {
+        if slot as usize >= PROCESSES || self.is_own(qpn) {
             return None;
         }
         let mut meetings = lock(&self.meetings);
@@ -203,7 +210,7 @@ impl Process {
     /// Attaches a QP of this process to a multicast group.
     pub(crate) fn attach(&self, index: u32, group: Group) -> Result<(), Errno> {
         // First, because senders look for members only in processes with this mark.
-        self.registry.set_in_groups(self.slot, true)?;
+        self.registry.set_in_groups(slot_of(self.qp_num(index)), true)?;
         self.groups.attach(self.segment, index, group)
     }
 
@@ -222,8 +229,28 @@ impl Process {
     }
 
     /// Whether a QP number belongs to this process.
+    #[inline(always)]
     pub(crate) fn is_own(&self, qpn: u32) -> bool {
-        slot_of(qpn) == self.slot
+        self.segment.slots.has(slot_of(qpn))
+    }
+
+    /// The number of this process's QP with this index.
+    #[inline(always)]
+    pub(crate) fn qp_num(&self, index: u32) -> u32 {
+        self.segment.slots.qp_num(index)
+    }
+
+    /// An index for a new QP. ENOMEM if this process has as many QPs as it can have, or the fabric has no slot
+    /// left for more.
+    pub(crate) fn hold_qp_index(&'static self) -> Result<HeldNumber, Errno> {
+        self.qp_indices.hold(|place| {
+            let slot = self.registry.join_again(self.member, &self.segment.slots)?.ok_or(ENOMEM)?;
+            if let Some(name) = &self.listens_as {
+                self.registry.link_socket(name, slot)?;
+            }
+            self.segment.slots.set(place, slot);
+            Ok(())
+        })
     }
 
     /// Calls `look` with the segment of the process that a QP number belongs to; `None` if it cannot be
@@ -246,7 +273,7 @@ impl Process {
     /// nothing to other processes.
     pub(crate) fn known_as(&self, qpn: u32) -> (u32, u32) {
         let member = if self.is_own(qpn) { Some(self.member) } else { self.member_of(qpn) };
-        member.map_or((0, 0), |member| (member.number(), claimer(slot_of(qpn), &member)))
+        member.map_or((0, 0), |member| (member.number(), claimer(&member)))
     }
 
     /// PID of the process that a QP number belongs to, or was last seen to belong to; 0 if it means nothing
@@ -299,7 +326,7 @@ fn explain(error: std::io::Error) -> Errno {
 
 /// Like [`explain`], and names the fabric's folder, which the system's error does not name.
 fn explain_fabric(error: std::io::Error) -> Errno {
-    let folder = FabricPlace::own().map(|place| place.path());
+    let folder = FabricPlace::own().and_then(|place| place.path());
     match (error.raw_os_error(), folder) {
         (Some(errno), Ok(folder)) => {
             say(format_args!("this process cannot use the software NIC: {}: {error}", folder.display()));
@@ -309,14 +336,14 @@ fn explain_fabric(error: std::io::Error) -> Errno {
     }
 }
 
-/// The number under which a process claims RECVs: its slot, and bits that differ from the slot's earlier
+/// The number under which a process claims RECVs: its first slot, and bits that differ from the slot's earlier
 /// processes. It is not 0, so that a slot shows whether a process is placing its payload.
-fn claimer(slot: u32, member: &FabricMember) -> u32 {
+fn claimer(member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing, because start times are close to each other.
     let mixed = (member.start_time << 22 ^ u64::from(member.pid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let rest = ((mixed >> (u64::BITS - REST)) as u32).max(1);
-    slot | rest << PROCESSES.trailing_zeros()
+    member.first_slot | rest << PROCESSES.trailing_zeros()
 }
 
 /// Prints why a living process cannot be reached, once for each cause. To programs it looks like an exited
@@ -329,8 +356,8 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
                 "; each peer needs an open file, and ulimit -n limits the open files of a process"
             }
             Some(libc::ENOMEM) => {
-                "; each peer needs eight gigabytes of addresses and the size of its buffers, and ulimit -v \
-                 limits the addresses of a process"
+                "; each peer needs addresses for its queues and its buffers, and ulimit -v limits the addresses \
+                 of a process"
             }
             _ => "",
         };
@@ -366,7 +393,49 @@ extern "C" fn at_exit() {
     if !process.is_null() {
         // SAFETY: set in `current` from a leaked box.
         let process = unsafe { &*process };
-        let _ = process.registry.leave(process.slot);
+        let slots: Vec<u32> = process.segment.slots.all().collect();
+        let _ = process.registry.leave(&slots);
+    }
+}
+
+/// Indices for QPs. A process takes a further slot when all indices of the slots that it has are in use.
+#[derive(Debug)]
+struct QpIndices {
+    /// The indices of each slot that the process has.
+    slots: [OnceLock<Numbers>; SLOTS],
+    /// The first number to give in each slot.
+    first: u32,
+    /// Held by the thread that takes an index, so that only one takes a slot.
+    taking: Mutex<()>,
+}
+
+impl QpIndices {
+    /// The indices of a process with one slot.
+    fn new(first: u32) -> QpIndices {
+        let indices = QpIndices { slots: Default::default(), first, taking: Mutex::default() };
+        indices.of_slot(0);
+        indices
+    }
+
+    /// The indices of the slot at this place in the order of the process's slots.
+    fn of_slot(&self, place: usize) -> &Numbers {
+        let base = (place as u32) << QP_BITS;
+        let all = base + QPS_IN_SLOT.start..base + QPS_IN_SLOT.end;
+        self.slots[place].get_or_init(|| Numbers::new(all, base + self.first))
+    }
+
+    /// A free index. `begin` takes the slot at this place in the order of the process's slots.
+    fn hold(&'static self, begin: impl Fn(usize) -> Result<(), Errno>) -> Result<HeldNumber, Errno> {
+        let _taking = lock(&self.taking);
+        for (place, slot) in self.slots.iter().enumerate() {
+            if slot.get().is_none() {
+                begin(place)?;
+            }
+            if let Ok(held) = self.of_slot(place).hold() {
+                return Ok(held);
+            }
+        }
+        Err(ENOMEM)
     }
 }
 

@@ -10,9 +10,11 @@ use super::locks;
 use super::member::{FREE, FabricMember, MemberSlot};
 use crate::descriptors::Private;
 use crate::identity::Identity;
+use crate::memory::records::Slots;
 use crate::point::{Point, reach};
 use doorbell_launch::qp_numbers::PROCESSES;
 use doorbell_launch::sealed::check_file_size;
+use rustix::fs::{AtFlags, symlinkat, unlinkat};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -68,27 +70,46 @@ impl Registry {
                 io::Error::other("/proc/self/stat does not contain the start time of this process")
             })?,
         };
+        let slot = self.take_slot(&Slots::default(), |slot| FabricMember { first_slot: slot, ..me })?;
+        slot.ok_or_else(|| {
+            io::Error::other(format!(
+                "the device is already used by {PROCESSES} processes, the most it allows; processes with many \
+                 QPs count several times"
+            ))
+        })
+    }
+
+    /// Takes a further slot for this process, which is `me` in the first of its slots; `None` if no slot is
+    /// free.
+    pub(crate) fn join_again(&self, me: FabricMember, own: &Slots) -> io::Result<Option<u32>> {
+        let place = own.all().count() as u32;
+        self.take_slot(own, |_| FabricMember { place, ..me })
+    }
+
+    /// Takes a slot for this process, and writes the member there; `None` if no slot is free.
+    fn take_slot(&self, own: &Slots, member: impl Fn(u32) -> FabricMember) -> io::Result<Option<u32>> {
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            if locks::lock(self.file.get(), self.bytes(slot), false)? {
+            // A lock does not exclude the process that has it.
+            if !own.has(slot) && locks::lock(self.file.get(), self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
                 // The previous process in the slot may have been killed.
                 self.set_in_groups(slot, false)?;
-                self.write(slot, me)?;
-                return Ok(slot);
+                self.write(slot, member(slot))?;
+                return Ok(Some(slot));
             }
         }
-        Err(io::Error::other(format!(
-            "the device is already used by {PROCESSES} processes, the most it allows"
-        )))
+        Ok(None)
     }
 
-    /// Frees the slot. The last process to leave removes the fabric.
-    pub(crate) fn leave(&self, slot: u32) -> io::Result<()> {
-        self.write(slot, FREE)?;
-        self.set_in_groups(slot, false)?;
+    /// Frees the slots of this process. The last process to leave removes the fabric.
+    pub(crate) fn leave(&self, slots: &[u32]) -> io::Result<()> {
+        for slot in slots {
+            self.write(*slot, FREE)?;
+            self.set_in_groups(*slot, false)?;
+        }
         reach(Point::SlotFreed);
-        self.folder.leave(slot)
+        self.folder.leave(slots)
     }
 
     /// Whether another process holds a lock on a byte of the registry's file.
@@ -106,6 +127,14 @@ impl Registry {
     /// Releases this process's lock on a byte.
     pub(crate) fn unlock_byte(&self, at: u64) -> io::Result<()> {
         locks::unlock(self.file.get(), at..at + 1)
+    }
+
+    /// Lets peers find the socket with this name by another slot of its process.
+    pub(crate) fn link_socket(&self, name: &str, slot: u32) -> io::Result<()> {
+        let (folder, link) = (self.folder.opened(), slot.to_string());
+        // The previous process in the slot may have been killed.
+        let _ = unlinkat(folder, &link, AtFlags::empty());
+        Ok(symlinkat(name, folder, &link)?)
     }
 
     /// Records whether the process in a slot has QPs in multicast groups.
@@ -207,7 +236,13 @@ mod tests {
             || Registry::open_in(directory.clone(), false).expect("it is there").expect("nobody removes it");
         let (one, other) = (open(), open());
         let slot = one.join(3).expect("there is one");
-        assert_ne!(other.join(3).expect("there is another"), slot);
+        let first = other.join(3).expect("there is another");
+        assert_ne!(first, slot);
+        // A process does not take its own slot again.
+        let (own, me) = (Slots::default(), FabricMember::of(std::process::id(), 3).expect("it can be read"));
+        own.set(0, first);
+        let further = other.join_again(me.expect("it runs"), &own).expect("it can be written");
+        assert!(further.is_some_and(|further| further != first && further != slot), "{further:?}");
         // Like a killed process, it has not freed its slot.
         drop(one);
         assert_eq!(open().join(3).expect("there is one"), slot);
@@ -231,8 +266,9 @@ mod tests {
             }
             let slot = registry.join(3).expect("it can be read");
             let found = registry.find(slot).expect("it can be read");
-            proptest::prop_assert_eq!(found, FabricMember::of(std::process::id(), 3).expect("it can be read"));
-            registry.leave(slot).expect("it can be written");
+            let own = FabricMember::of(std::process::id(), 3).expect("it can be read").expect("it runs");
+            proptest::prop_assert_eq!(found, Some(FabricMember { first_slot: slot, ..own }));
+            registry.leave(&[slot]).expect("it can be written");
             proptest::prop_assert_eq!(registry.find(slot).expect("it can be read"), None);
             proptest::prop_assert!(!directory.exists(), "the last to leave removes it");
         }

@@ -15,7 +15,7 @@ use super::words::Word;
 use crate::descriptors::Private;
 use crate::memory::maps;
 use crate::memory::objects::HostMemory;
-use crate::memory::records::{EventRecord, index_of};
+use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
@@ -72,7 +72,6 @@ pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<Own
 /// The parts of this process that the thread serves.
 #[derive(Clone, Debug)]
 pub(crate) struct ServedProcess {
-    pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
@@ -192,7 +191,8 @@ impl Caller {
             )?;
             return Err(Hangup);
         }
-        if (slot, number) != (served.slot.into(), served.member.start_time) {
+        let is_own = u32::try_from(slot).is_ok_and(|slot| served.segment.slots.has(slot));
+        if !is_own || number != served.member.start_time {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
@@ -269,10 +269,10 @@ impl Caller {
 /// Whether this QP takes requests, in the life of its number that the requester found. A request may come so
 /// late that the QP has been reset. A QP of another process is not checked (XRC).
 fn is_taken(served: &ServedProcess, (qpn, generation): (u32, u32)) -> bool {
-    if slot_of(qpn) != served.slot {
+    if !served.segment.slots.has(slot_of(qpn)) {
         return true;
     }
-    let qp = served.segment.qp(index_of(qpn) as usize);
+    let qp = served.segment.qp(served.segment.index_of(qpn));
     // Acquire: the state is read after the generation, which a reset changes after the state.
     qp.is_some_and(|qp| {
         let is_it = qp.generation.load(Acquire) == generation;
@@ -392,7 +392,7 @@ mod tests {
     use super::*;
     use doorbell_transport::Region;
 
-    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77 };
+    const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77, first_slot: 5, place: 0 };
     const PAGE: usize = 4096;
 
     /// A caller as the thread sees it, and the other end of its socket.
@@ -408,14 +408,15 @@ mod tests {
             let (kind, flags) = (net::SocketType::SEQPACKET, net::SocketFlags::NONBLOCK);
             let (one, other) =
                 net::socketpair(net::AddressFamily::UNIX, kind, flags, None).expect("there is room");
-            // A segment takes hundreds of gigabytes of address space.
             static SEGMENT: OnceLock<Segment> = OnceLock::new();
             let segment = SEGMENT.get_or_init(|| Segment::create().expect("a segment").1);
+            segment.slots.set(0, 5);
+            segment.slots.set(1, 8);
             let regions = Box::leak(Box::default());
             let holder = CopyHolder { number: 1, takes_fence: false };
             let own = (segment, &*Box::leak(Box::default()));
             let copier = Copier::own(own, holder, |_| false).expect("a copy record");
-            let served = ServedProcess { slot: 5, member: MEMBER, segment, regions, copier };
+            let served = ServedProcess { member: MEMBER, segment, regions, copier };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 
@@ -458,6 +459,8 @@ mod tests {
             assert!(Asking::new().ask(kind::HELLO, words, &[]).is_none(), "{words:?}");
         }
         assert!(Asking::new().ask(kind::READ, [0; 6], &[]).is_none(), "before it has said who it is");
+        let by_another_slot = [wire::VERSION, 8, 77, 0, 0, 0];
+        assert!(Asking::new().ask(kind::HELLO, by_another_slot, &[]).is_some());
     }
 
     #[test]

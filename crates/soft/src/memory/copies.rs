@@ -82,10 +82,11 @@ impl CopyRecord {
 pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool) -> Option<usize> {
     let used = used(segment);
     let free = |index: &usize| segment.copy(*index).is_some_and(|record| record.take(holder));
-    let mut found = (0..used).find(free);
-    // Before more records are used, the records of exited processes are freed. This takes a while, so it
-    // happens when the number has doubled.
-    if found.is_none() && (used.is_power_of_two() && used >= FEW || used == COPIES) {
+    // Before more records are used, free ones are sought, and the records of exited processes are freed. This
+    // takes a while, so it happens while few are used, and when the number has doubled.
+    let seeks = used < FEW || used.is_power_of_two();
+    let mut found = if seeks { (0..used).find(free) } else { None };
+    if found.is_none() && seeks && used >= FEW {
         free_abandoned(segment, used, is_gone);
         found = (0..used).find(free);
     }

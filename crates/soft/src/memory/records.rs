@@ -7,31 +7,84 @@
 use crate::point::{Point, reach};
 use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};
 use doorbell_abi::CEnum;
-use doorbell_launch::qp_numbers::QP_BITS;
+use doorbell_launch::qp_numbers::{QP_BITS, qp_num, slot_of};
 use doorbell_verbs::QpState;
 
+/// Most slots of a process.
+pub(crate) const SLOTS: usize = 9;
+/// QPs of a slot. QP `n` of a process's slot `s`, counted from 0, has index `s * QPS_OF_SLOT + n` in the process.
+const QPS_OF_SLOT: u32 = 1 << QP_BITS;
 /// QP indices of a process.
-pub(crate) const QPS: usize = 1 << QP_BITS;
-/// Indices that QPs get. In some process, the other indices would make the numbers of management QPs (0 and
-/// 1) or of multicast (all ones).
-pub(crate) const QP_INDICES: std::ops::Range<u32> = 2..QPS as u32 - 1;
+pub(crate) const QPS: usize = SLOTS * QPS_OF_SLOT as usize;
+/// QPs that a slot has. In some slot, the other numbers would be the numbers of management QPs (0 and 1) or of
+/// multicast (all ones).
+pub(crate) const QPS_IN_SLOT: std::ops::Range<u32> = 2..QPS_OF_SLOT - 1;
 /// Most memory regions of a process.
-pub(crate) const MRS: usize = 1 << 16;
+pub(crate) const MRS: usize = 1 << 20;
 /// Most CQs of a process.
-pub(crate) const CQS: usize = 1 << 14;
+pub(crate) const CQS: usize = 1 << 16;
+/// Most SRQs of a process.
+pub(crate) const SRQS: usize = 1 << 13;
 /// Most receive queues of a process: first those of its QPs, then its SRQs.
-pub(crate) const RQS: usize = 1 << 14;
+pub(crate) const RQS: usize = QPS + SRQS;
 /// Most attachments of a process's QPs to multicast groups.
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
 /// Most requesters that access a process's memory. The process's own QPs and receive queues are among them.
-pub(crate) const COPIES: usize = 1 << 15;
+pub(crate) const COPIES: usize = 1 << 17;
 
-/// A QP's index within its process.
-pub(crate) const fn index_of(qp_num: u32) -> u32 {
-    qp_num & (QPS as u32 - 1)
+/// The slots of a process in the registry, in the order in which the process has taken them.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    /// The slot's number plus 1; 0 for none.
+    slots: [AtomicU32; SLOTS],
 }
+
+impl Slots {
+    /// Sets the slot at a place in the order.
+    pub(crate) fn set(&self, place: usize, slot: u32) {
+        // Relaxed: a thread that has a QP number of the slot was given it after this.
+        self.slots[place].store(slot + 1, Relaxed);
+    }
+
+    /// The slots, in their order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+        self.slots.iter().filter_map(|slot| slot.load(Relaxed).checked_sub(1))
+    }
+
+    /// Whether this slot is one of them.
+    #[inline(always)]
+    pub(crate) fn has(&self, slot: u32) -> bool {
+        self.slots[0].load(Relaxed) == slot + 1 || self.place(slot).is_some()
+    }
+
+    /// The place of a slot in the order.
+    #[inline(never)]
+    fn place(&self, slot: u32) -> Option<usize> {
+        self.slots.iter().position(|known| known.load(Relaxed) == slot + 1)
+    }
+
+    /// The number of the QP with this index in the process. [`NO_QP`] if its slot is not known.
+    #[inline(always)]
+    pub(crate) fn qp_num(&self, index: u32) -> u32 {
+        let slot = self.slots.get((index >> QP_BITS) as usize).map_or(0, |slot| slot.load(Relaxed));
+        slot.checked_sub(1).map_or(NO_QP, |slot| qp_num(slot, index & (QPS_OF_SLOT - 1)))
+    }
+
+    /// A QP's index within the process. [`NO_QP`] if the process has no such slot.
+    #[inline(always)]
+    pub(crate) fn index_of(&self, qpn: u32) -> u32 {
+        let low = qpn & (QPS_OF_SLOT - 1);
+        match self.slots[0].load(Relaxed) == slot_of(qpn) + 1 {
+            true => low,
+            false => self.place(slot_of(qpn)).map_or(NO_QP, |place| (place as u32) << QP_BITS | low),
+        }
+    }
+}
+
+/// A number and an index that no QP has.
+pub(crate) const NO_QP: u32 = u32::MAX;
 
 /// A lock between processes; see `lock.rs`. It has a cache line of its own.
 #[repr(C, align(64))]
@@ -217,6 +270,8 @@ pub(crate) struct RqRecord {
     pub(crate) order: AtomicU64,
     /// Offset of the `SenderTurn` of the only sender; 0 if there may be several senders.
     pub(crate) turn: AtomicU64,
+    /// The XRC domain of the queue, or of the QP with this index if its RECVs are elsewhere; 0 for none.
+    pub(crate) domain: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: CacheLine<PostedRecvs>,
     /// Written by senders.
@@ -244,6 +299,8 @@ pub(crate) struct TakenRecvs {
     pub(crate) head: AtomicU64,
     /// An earlier value of `polled`.
     pub(crate) polled_seen: AtomicU64,
+    /// The generation of the QP with this index for which its program got `IBV_EVENT_COMM_EST`.
+    pub(crate) established: AtomicU32,
 }
 
 /// The next RECV of the only sender, and whether the sender is filling it. It has a cache line of its own,

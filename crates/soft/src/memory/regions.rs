@@ -1,5 +1,6 @@
 //! The memory regions of this process, and the lookup of peers' regions.
 
+use super::arena;
 use super::objects::{HostMemory, Object};
 use super::records::{MRS, MrRecord};
 use super::segment::Segment;
@@ -100,7 +101,7 @@ impl Regions {
         host: impl Into<HostMemory>,
     ) -> Result<u32, Errno> {
         let host = host.into();
-        let shared = segment.arena_offset(host.addr, region.len);
+        let shared = arena::offset_of(host.addr, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let key = table.keys.register(region);
         let slot = Keys::slot_of(key).filter(|&slot| slot < MRS);
@@ -125,7 +126,7 @@ impl Regions {
         host: impl Into<HostMemory>,
     ) -> Result<Revoked, Errno> {
         let host = host.into();
-        let shared = segment.arena_offset(host.addr, region.len);
+        let shared = arena::offset_of(host.addr, region.len);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let slot = Keys::slot_of(key).filter(|_| table.keys.replace(key, region)).ok_or(EINVAL)?;
         let record = segment.mr(slot).ok_or(EINVAL)?;

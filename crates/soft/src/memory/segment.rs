@@ -1,29 +1,94 @@
 //! The memory that a process shares: its records, its queues, and program buffers that were allocated there.
+//!
+//! A segment is a file of several areas. Each area is used from its first byte on. The owner maps an area as
+//! far as it is used, and records that length. Peers map no more.
 
 use super::records::*;
 use crate::sync::lock;
-use doorbell_launch::sealed::Sealed;
+use doorbell_launch::say::say;
+use doorbell_launch::sealed::{self, InCore, PAGE, Part, Remapper, STEP};
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Mutex, Once};
+
+/// The areas behind the header, in the order of the file.
+#[derive(Clone, Copy, Debug)]
+enum Area {
+    Mrs,
+    Qps,
+    Causes,
+    Rqs,
+    Srqs,
+    Cqs,
+    Copies,
+    Heap,
+    Arena,
+}
+
+const AREAS: [Area; 9] = [
+    Area::Mrs,
+    Area::Qps,
+    Area::Causes,
+    Area::Rqs,
+    Area::Srqs,
+    Area::Cqs,
+    Area::Copies,
+    Area::Heap,
+    Area::Arena,
+];
+
+/// Bytes of the heap and of the arena, which holds program buffers.
+const HEAP_BYTES: u64 = 32 << 30;
+pub(crate) const ARENA_BYTES: u64 = 256 << 30;
 
 // Records do not begin where a page begins, as buffers do. A processor first compares a load with outstanding
 // stores by their offsets within pages. A record that is read right after a program wrote the first bytes of
 // its buffer would wait for those stores.
-const MR_AT: u64 = 4096 + 2048;
-const QP_AT: u64 = MR_AT + (MRS * size_of::<MrRecord>()) as u64;
-const RQ_AT: u64 = QP_AT + (QPS * size_of::<QpRecord>()) as u64;
-const CQ_AT: u64 = RQ_AT + (RQS * size_of::<RqRecord>()) as u64;
-const ATOMIC_AT: u64 = CQ_AT + (CQS * size_of::<CqRecord>()) as u64;
-const CAUSE_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
-const GROUPS_AT: u64 = CAUSE_AT + (QPS * size_of::<CauseRecord>()) as u64;
-const DOMAINS_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
-const ESTABLISHED_AT: u64 = DOMAINS_AT + (RQS * size_of::<AtomicU64>()) as u64;
-const COPIES_AT: u64 = ESTABLISHED_AT + (QPS * size_of::<AtomicU32>()) as u64;
-const COPY_AT: u64 = COPIES_AT + size_of::<CopiesRecord>() as u64;
-const HEAP_AT: u64 = COPY_AT + (COPIES * size_of::<CopyRecord>()) as u64;
+const RECORDS_AT: u64 = 2048;
+
+/// The header, and the offsets of the records in it.
+const HEADER_BYTES: u64 = STEP;
+const ATOMIC_AT: u64 = PAGE + RECORDS_AT;
+const GROUPS_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
+const COPIES_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
+const _: () = assert!(COPIES_AT + size_of::<CopiesRecord>() as u64 <= HEADER_BYTES);
+
+impl Area {
+    /// The most bytes that it may have.
+    const fn most(self) -> u64 {
+        let records = match self {
+            Area::Mrs => MRS * size_of::<MrRecord>(),
+            Area::Qps => QPS * size_of::<QpRecord>(),
+            Area::Causes => QPS * size_of::<CauseRecord>(),
+            Area::Rqs => QPS * size_of::<RqRecord>(),
+            Area::Srqs => SRQS * size_of::<RqRecord>(),
+            Area::Cqs => CQS * size_of::<CqRecord>(),
+            Area::Copies => COPIES * size_of::<CopyRecord>(),
+            Area::Heap => return HEAP_BYTES,
+            Area::Arena => return ARENA_BYTES,
+        };
+        (RECORDS_AT + records as u64).next_multiple_of(STEP)
+    }
+
+    /// Offset in the segment.
+    const fn at(self) -> u64 {
+        let (mut at, mut before) = (HEADER_BYTES, 0);
+        while before < self as usize {
+            at += AREAS[before].most();
+            before += 1;
+        }
+        at
+    }
+}
+
+const HEAP_AT: u64 = Area::Heap.at();
+/// Offset of the arena.
+pub(crate) const ARENA_AT: u64 = Area::Arena.at();
+const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
 
 /// Increment this when an entry of the registry or of a segment changes its meaning but not its size.
 const LAYOUT: u32 = 5;
@@ -33,32 +98,29 @@ pub(crate) fn layout() -> String {
     format!("doorbell layout {LAYOUT}, {HEAP_AT:#x}, {} {}\n", size_of::<RqSlot>(), size_of::<CqRing>())
 }
 
-/// Offset of the arena, which holds program buffers.
-pub(crate) const ARENA_AT: u64 = 8 << 30;
-/// Bytes of address space for the arena. Pages exist once they are touched.
-pub(crate) const ARENA_BYTES: u64 = 256 << 30;
-const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
-/// Bytes of a peer's arena that are mapped at first. Further bytes are mapped when they are used, so that the
-/// address space suffices for many peers.
-const FIRST_OF_ARENA: u64 = 64 << 20;
+/// The first bytes of a segment.
+#[repr(C)]
+struct Header {
+    /// Bytes of each area that its owner uses.
+    used: [AtomicU64; AREAS.len()],
+}
 
 /// A mapped segment. A process keeps its own segment mapped as long as it lives, and a peer's segment as long
 /// as it uses the peer.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// The mapping from the first byte on, at least up to the arena's first page.
-    first: Sealed,
-    /// Bytes of the arena that are mapped at `arena`.
-    room: AtomicU64,
-    arena: AtomicPtr<u8>,
-    /// Later mappings of the arena, each longer than the ones before, which may still be in use.
-    more: Mutex<Vec<Sealed>>,
+    areas: [Part; AREAS.len()],
+    header: Part,
+    remapper: Remapper,
+    is_own: bool,
+    /// The owner's slots in the registry, as far as this process knows them.
+    pub(crate) slots: Slots,
 }
 
-/// Why bytes of the arena cannot be reached.
+/// Why bytes of a segment cannot be reached.
 #[derive(Debug)]
 pub(crate) enum Unmapped {
-    /// The bytes are not in the arena.
+    /// The owner does not use the bytes.
     Outside,
     /// The bytes cannot be mapped.
     Refused(io::Error),
@@ -67,172 +129,347 @@ pub(crate) enum Unmapped {
 impl Segment {
     /// Creates an empty segment. It cannot be shrunk, so that no access to it can fail later.
     pub(crate) fn create() -> io::Result<(File, Segment)> {
-        let (file, mapped) = Sealed::create(c"doorbell", SEGMENT_BYTES)?;
-        Ok((file, Segment::new(mapped, ARENA_BYTES)))
+        let file = sealed::create(c"doorbell", SEGMENT_BYTES)?;
+        let segment = Segment::map(&file, true)?;
+        Ok((file, segment))
     }
 
     /// Opens another process's segment. It is refused if it does not have the right size or is not sealed.
     pub(crate) fn open(file: &File) -> io::Result<Segment> {
-        let first = Sealed::open(file, SEGMENT_BYTES, ARENA_AT + FIRST_OF_ARENA)?;
-        Ok(Segment::new(first, FIRST_OF_ARENA))
+        sealed::check(file, SEGMENT_BYTES)?;
+        Segment::map(file, false)
     }
 
-    fn new(first: Sealed, room: u64) -> Segment {
-        // SAFETY: the arena's first bytes are mapped.
-        let arena = AtomicPtr::new(unsafe { first.base().add(ARENA_AT as usize) });
-        Segment { first, room: AtomicU64::new(room), arena, more: Mutex::default() }
+    fn map(file: &File, is_own: bool) -> io::Result<Segment> {
+        let in_core = if is_own { InCore::Yes } else { InCore::No };
+        let header = Part::new(file, 0, HEADER_BYTES, in_core)?;
+        let mut areas = Vec::with_capacity(AREAS.len());
+        for area in AREAS {
+            areas.push(match (area, is_own) {
+                // The owner has its buffers at addresses of their own (`arena.rs`).
+                (Area::Arena, true) => Part::new(file, area.at(), PAGE, InCore::No)?,
+                // Peers take records too, and cannot extend the area.
+                (Area::Copies, true) => Part::new(file, area.at(), area.most(), InCore::No)?,
+                (_, true) => Part::new(file, area.at(), STEP, in_core)?,
+                (_, false) => Part::new(file, area.at(), used(&header, area).max(PAGE), in_core)?,
+            });
+        }
+        let areas = areas.try_into().expect("a part for each area");
+        let segment =
+            Segment { areas, header, remapper: Remapper::of(file)?, is_own, slots: Slots::default() };
+        if is_own {
+            AREAS.into_iter().for_each(|area| segment.show_used(area, segment.areas[area as usize].room()));
+        }
+        Ok(segment)
     }
 
-    /// Address of the first byte.
-    pub(crate) fn base(&self) -> *mut u8 {
-        self.first.base()
+    /// The way to further mappings of the segment's file.
+    pub(crate) fn remapper(&self) -> &Remapper {
+        &self.remapper
     }
 
-    /// The record of type `T` at offset `at`. `T` holds only atomics.
-    fn record<T>(&self, at: u64) -> &T {
-        debug_assert!(
-            at + size_of::<T>() as u64 <= SEGMENT_BYTES && at.is_multiple_of(align_of::<T>() as u64)
-        );
-        // SAFETY: within the mapping, which lives as long as `self`; aligned; atomics take any bytes.
-        unsafe { &*self.base().add(at as usize).cast::<T>() }
+    /// Records that the owner uses the first `bytes` bytes of an area. The owner has mapped them.
+    fn show_used(&self, area: Area, bytes: u64) {
+        // Release: it is stored before anything that leads peers to these bytes.
+        header(&self.header).used[area as usize].fetch_max(bytes, Release);
+    }
+
+    /// Records that the owner uses the arena up to byte `end` of the segment.
+    pub(crate) fn show_arena(&self, end: u64) {
+        self.show_used(Area::Arena, end - ARENA_AT);
+    }
+
+    /// The object of type `T` at byte `from` of an area, if the owner uses that byte. The owner itself may
+    /// always use it. `T` holds only atomics, and has at most a page. The object must be aligned.
+    #[inline(always)]
+    fn object<T>(&self, area: Area, from: u64) -> Option<&T> {
+        debug_assert!(from.is_multiple_of(align_of::<T>() as u64) && size_of::<T>() as u64 <= PAGE);
+        let part = &self.areas[area as usize];
+        // A part has at least a page.
+        if from <= part.room() - size_of::<T>() as u64 {
+            // SAFETY: within a mapping, which lives as long as `self`; aligned; atomics take any bytes.
+            return Some(unsafe { &*part.base().add(from as usize).cast::<T>() });
+        }
+        // SAFETY: as above.
+        self.extend(area, from, size_of::<T>() as u64).map(|object| unsafe { object.cast::<T>().as_ref() })
+    }
+
+    /// Maps an area up to `len` bytes from byte `from` on, and returns the address of byte `from`.
+    #[cold]
+    #[inline(never)]
+    fn extend(&self, area: Area, from: u64, len: u64) -> Option<NonNull<u8>> {
+        match self.reach(area, from.checked_add(len)?) {
+            // SAFETY: within the mapping.
+            Ok(()) => NonNull::new(unsafe { self.areas[area as usize].base().add(from as usize) }),
+            Err(Unmapped::Outside) => None,
+            Err(Unmapped::Refused(error)) => {
+                static ONCE: Once = Once::new();
+                ONCE.call_once(|| {
+                    let whose = if self.is_own { "this process's own" } else { "a peer's" };
+                    say(format_args!("queues in {whose} memory cannot be mapped: {error}"));
+                });
+                None
+            }
+        }
+    }
+
+    /// Maps an area at least up to byte `end`. The owner thereby uses it.
+    #[cold]
+    fn reach(&self, area: Area, end: u64) -> Result<(), Unmapped> {
+        let part = &self.areas[area as usize];
+        let bytes = match self.is_own {
+            true => part.next_size(end).min(area.most()),
+            false => used(&self.header, area),
+        };
+        if end > bytes {
+            return Err(Unmapped::Outside);
+        }
+        part.grow(bytes, &self.remapper).map_err(Unmapped::Refused)?;
+        if self.is_own {
+            self.show_used(area, bytes);
+        }
+        Ok(())
+    }
+
+    /// The record with this index in an area of records.
+    #[inline(always)]
+    fn record<T>(&self, area: Area, index: usize) -> Option<&T> {
+        self.object(area, RECORDS_AT + (index * size_of::<T>()) as u64)
+    }
+
+    /// The record in the header at this offset.
+    fn in_header<T>(&self, at: u64) -> &T {
+        debug_assert!(at + size_of::<T>() as u64 <= HEADER_BYTES);
+        // SAFETY: within the mapping, which lives as long as `self`; aligned, because offsets and sizes of the
+        // header's records are; atomics take any bytes.
+        unsafe { &*self.header.base().add(at as usize).cast::<T>() }
     }
 
     /// The record of memory region `index`.
+    #[inline(always)]
     pub(crate) fn mr(&self, index: usize) -> Option<&MrRecord> {
-        (index < MRS).then(|| self.record(MR_AT + (index * size_of::<MrRecord>()) as u64))
+        self.record(Area::Mrs, index)
+    }
+
+    /// The index of the owner's QP with this number.
+    #[inline(always)]
+    pub(crate) fn index_of(&self, qpn: u32) -> usize {
+        self.slots.index_of(qpn) as usize
     }
 
     /// The record of QP `index`.
+    #[inline(always)]
     pub(crate) fn qp(&self, index: usize) -> Option<&QpRecord> {
-        (index < QPS).then(|| self.record(QP_AT + (index * size_of::<QpRecord>()) as u64))
+        self.record(Area::Qps, index)
     }
 
     /// The record of the reason why QP `index` is in Err.
     pub(crate) fn cause(&self, index: usize) -> Option<&CauseRecord> {
-        (index < QPS).then(|| self.record(CAUSE_AT + (index * size_of::<CauseRecord>()) as u64))
+        self.record(Area::Causes, index)
     }
 
     /// The record of attachment `index` to a multicast group.
     pub(crate) fn group(&self, index: usize) -> Option<&GroupRecord> {
-        (index < GROUPS).then(|| self.record(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
+        (index < GROUPS).then(|| self.in_header(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
     }
 
     /// The XRC domain of receive queue `index`, or of QP `index` if its RECVs are elsewhere. 0 if there is no
     /// domain.
     pub(crate) fn domain(&self, index: usize) -> Option<&AtomicU64> {
-        (index < RQS).then(|| self.record(DOMAINS_AT + (index * size_of::<AtomicU64>()) as u64))
+        Some(&self.rq(index)?.domain)
     }
 
     /// The generation of QP `index` for which the program got `IBV_EVENT_COMM_EST`: the peer sent before the
     /// QP was in Rts.
     pub(crate) fn established(&self, index: usize) -> Option<&AtomicU32> {
-        (index < QPS).then(|| self.record(ESTABLISHED_AT + (index * size_of::<AtomicU32>()) as u64))
+        Some(&self.rq(index)?.taken.0.established)
     }
 
     /// The use of the copy records.
     pub(crate) fn copies(&self) -> &CopiesRecord {
-        self.record(COPIES_AT)
+        self.in_header(COPIES_AT)
     }
 
     /// Copy record `index`.
     pub(crate) fn copy(&self, index: usize) -> Option<&CopyRecord> {
-        (index < COPIES).then(|| self.record(COPY_AT + (index * size_of::<CopyRecord>()) as u64))
+        self.record(Area::Copies, index)
     }
 
     /// The record of receive queue `index`.
+    #[inline(always)]
     pub(crate) fn rq(&self, index: usize) -> Option<&RqRecord> {
-        (index < RQS).then(|| self.record(RQ_AT + (index * size_of::<RqRecord>()) as u64))
+        match index.checked_sub(QPS) {
+            None => self.record(Area::Rqs, index),
+            Some(srq) => self.record(Area::Srqs, srq),
+        }
     }
 
     /// The record of CQ `index`.
+    #[inline(always)]
     pub(crate) fn cq(&self, index: usize) -> Option<&CqRecord> {
-        (index < CQS).then(|| self.record(CQ_AT + (index * size_of::<CqRecord>()) as u64))
+        self.record(Area::Cqs, index)
     }
 
     /// The lock for atomics on the word at `addr`.
     pub(crate) fn atomic_lock(&self, addr: u64) -> &LockRecord {
         let index = (addr >> 3) as usize % ATOMIC_LOCKS;
-        self.record(ATOMIC_AT + (index * size_of::<LockRecord>()) as u64)
+        self.in_header(ATOMIC_AT + (index * size_of::<LockRecord>()) as u64)
     }
 
     /// The object at offset `at`, if it lies within the heap and is aligned.
+    #[inline]
     pub(crate) fn in_heap<T>(&self, at: u64) -> Option<&T> {
-        let end = at.checked_add(size_of::<T>() as u64)?;
-        (at >= HEAP_AT && end <= ARENA_AT && at.is_multiple_of(align_of::<T>() as u64))
-            .then(|| self.record(at))
+        // An offset before the heap wraps around to one behind it.
+        let from = at.wrapping_sub(HEAP_AT);
+        if at.is_multiple_of(align_of::<T>() as u64) { self.object(Area::Heap, from) } else { None }
     }
 
-    /// The address of `len` bytes of the arena, which begin at offset `at` of the segment. Maps them if
+    /// Offset of an object that [`Segment::in_heap`] has found.
+    pub(crate) fn heap_offset<T>(&self, object: &T) -> Option<u64> {
+        Some(HEAP_AT + self.areas[Area::Heap as usize].offset_of(std::ptr::from_ref(object).cast())?)
+    }
+
+    /// The address of `len` bytes of a peer's arena, which begin at offset `at` of the segment. Maps them if
     /// necessary.
     #[inline(always)]
     pub(crate) fn in_arena(&self, at: u64, len: u64) -> Result<*mut u8, Unmapped> {
         let from = at.checked_sub(ARENA_AT).ok_or(Unmapped::Outside)?;
         let end = from.checked_add(len).ok_or(Unmapped::Outside)?;
-        if end > self.room.load(Acquire) {
-            self.map_arena(end)?;
+        let arena = &self.areas[Area::Arena as usize];
+        if end > arena.room() {
+            self.reach(Area::Arena, end)?;
         }
         // SAFETY: within the mapping, which is at least as long as the room that was seen before.
-        Ok(unsafe { self.arena.load(Acquire).add(from as usize) })
-    }
-
-    /// Maps the arena at least up to byte `end`.
-    #[cold]
-    fn map_arena(&self, end: u64) -> Result<(), Unmapped> {
-        if end > ARENA_BYTES {
-            return Err(Unmapped::Outside);
-        }
-        let mut more = lock(&self.more);
-        if end <= self.room.load(Acquire) {
-            return Ok(());
-        }
-        let room = end.next_power_of_two();
-        let mapped = self.first.map_more(ARENA_AT, room).map_err(Unmapped::Refused)?;
-        // A thread that sees the new room also sees the new address.
-        self.arena.store(mapped.base(), Release);
-        self.room.store(room, Release);
-        more.push(mapped);
-        Ok(())
-    }
-
-    /// Offset in the segment of the `len` bytes at `addr`, if they lie in the arena.
-    pub(crate) fn arena_offset(&self, addr: u64, len: u64) -> Option<u64> {
-        let at = addr.checked_sub(self.base() as u64)?;
-        let end = at.checked_add(len)?;
-        (at >= ARENA_AT && end <= SEGMENT_BYTES).then_some(at)
+        Ok(unsafe { arena.base().add(from as usize) })
     }
 }
 
-/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size.
+fn header(header: &Part) -> &Header {
+    // SAFETY: the header's mapping has it, and lives as long as the part; aligned; atomics take any bytes.
+    unsafe { &*header.base().cast::<Header>() }
+}
+
+/// Bytes of an area that its owner uses, in whole pages. Any process of the user may have written the number.
+fn used(header: &Part, area: Area) -> u64 {
+    // Acquire: a process that was led to a byte of the area finds it used.
+    self::header(header).used[area as usize].load(Acquire).min(area.most()) & !(PAGE - 1)
+}
+
+/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size. Pieces
+/// of less than a page share pages with pieces of their size, so that a large piece does not lie between them.
 #[derive(Debug)]
-pub(crate) struct Heap(Mutex<HeapState>);
+pub(crate) struct Heap {
+    segment: &'static Segment,
+    state: Mutex<HeapState>,
+}
 
 #[derive(Debug)]
 struct HeapState {
+    /// Offset of the first byte that was never allocated.
     next: u64,
+    /// What is left of the last page for pieces of each size.
+    pages: [Range<u64>; PAGE.trailing_zeros() as usize],
     free: [Vec<u64>; 64],
 }
 
 impl Heap {
-    pub(crate) fn new() -> Heap {
-        Heap(Mutex::new(HeapState { next: HEAP_AT, free: std::array::from_fn(|_| Vec::new()) }))
+    pub(crate) fn new(segment: &'static Segment) -> Heap {
+        // As records, pieces do not begin where a page begins.
+        let next = HEAP_AT + RECORDS_AT;
+        let (pages, free) = (std::array::from_fn(|_| 0..0), std::array::from_fn(|_| Vec::new()));
+        Heap { segment, state: Mutex::new(HeapState { next, pages, free }) }
     }
 
     /// Offset of a new piece of at least `bytes` bytes, aligned to 64. It keeps its earlier content.
     pub(crate) fn alloc(&self, bytes: u64) -> Option<u64> {
+        Some(self.alloc_piece(bytes)?.0)
+    }
+
+    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and its
+    /// pages come into being when they are touched.
+    pub(crate) fn alloc_piece(&self, bytes: u64) -> Option<(u64, bool)> {
         let size = bytes.max(64).next_power_of_two();
-        let mut state = lock(&self.0);
-        if let Some(at) = state.free[size.trailing_zeros() as usize].pop() {
-            return Some(at);
+        let order = size.trailing_zeros() as usize;
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        if let Some(at) = state.free[order].pop() {
+            return Some((at, false));
         }
-        let at = state.next;
-        let end = at.checked_add(size).filter(|&end| end <= ARENA_AT)?;
-        state.next = end;
+        let Some(page) = state.pages.get_mut(order) else {
+            return Some((self.take(&mut state.next, size)?, true));
+        };
+        if page.is_empty() {
+            let at = self.take(&mut state.next, PAGE)?;
+            *page = at..at + PAGE;
+        }
+        page.start += size;
+        Some((page.start - size, true))
+    }
+
+    /// Takes bytes that were never allocated. `next` is the offset of the first one.
+    fn take(&self, next: &mut u64, size: u64) -> Option<u64> {
+        let at = *next;
+        let end = at.checked_add(size)?;
+        if end - HEAP_AT > self.segment.areas[Area::Heap as usize].room() {
+            self.segment.extend(Area::Heap, at - HEAP_AT, size)?;
+        }
+        *next = end;
         Some(at)
     }
 
     /// Frees a piece that [`Heap::alloc`] returned for this number of bytes.
     pub(crate) fn free(&self, at: u64, bytes: u64) {
         let size = bytes.max(64).next_power_of_two();
-        lock(&self.0).free[size.trailing_zeros() as usize].push(at);
+        lock(&self.state).free[size.trailing_zeros() as usize].push(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_do_not_overlap_and_peers_reach_what_is_used() {
+        let (file, segment) = Segment::create().expect("a segment");
+        let peer = Segment::open(&file).expect("a peer's segment");
+        let heap = Heap::new(Box::leak(Box::new(segment)));
+        let sizes = [64, 32 << 10, 65, 4096, 100, 3 << 20, 64, 2048, 64];
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        for bytes in sizes.into_iter().cycle().take(200) {
+            let (at, is_new) = heap.alloc_piece(bytes).expect("there is room");
+            assert!(is_new && at.is_multiple_of(64), "{at}");
+            let last: &AtomicU64 = peer.in_heap((at + bytes - 8) & !7).expect("it is used");
+            assert_eq!(last.swap(1, Relaxed), 0);
+            pieces.push((at, bytes));
+        }
+        pieces.sort_unstable();
+        assert!(pieces.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{pieces:?}");
+        let (at, bytes) = pieces[7];
+        heap.free(at, bytes);
+        assert_eq!(heap.alloc_piece(bytes), Some((at, false)));
+        // What the owner does not use, and what is no heap.
+        for at in [HEAP_AT - 8, HEAP_AT + HEAP_BYTES - 8, HEAP_AT + HEAP_BYTES, 0, u64::MAX - 7, at + 1] {
+            assert!(peer.in_heap::<AtomicU64>(at).is_none(), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn peers_reach_records_as_far_as_they_are_used() {
+        let (file, segment) = Segment::create().expect("a segment");
+        let peer = Segment::open(&file).expect("a peer's segment");
+        for index in [0, 1, 5000, MRS - 1] {
+            assert_eq!(index < 1000, peer.mr(index).is_some(), "{index}");
+        }
+        for index in [3, 5000, MRS - 1] {
+            segment.mr(index).expect("the owner uses it").key.store(77, Relaxed);
+            assert_eq!(peer.mr(index).map(|record| record.key.load(Relaxed)), Some(77), "{index}");
+        }
+        assert!(segment.mr(MRS + 2000).is_none() && peer.mr(MRS + 2000).is_none());
+        // A peer that lies about what it uses leads nowhere.
+        header(&peer.header).used[Area::Qps as usize].store(u64::MAX, Relaxed);
+        assert!(peer.qp(QPS - 1).is_some() && peer.qp(QPS + 2000).is_none());
+        let all = AREAS.iter().map(|area| (area.at(), area.most()));
+        let ends = all.clone().skip(1).map(|(at, _)| at).chain([SEGMENT_BYTES]);
+        assert!(all.zip(ends).all(|((at, most), end)| at + most == end));
     }
 }

@@ -329,7 +329,8 @@ pub(crate) fn is_missing(bytes: Range<u64>, to_write: bool) -> bool {
     // The list of mappings does not show that a mapped file has become shorter.
     let mut pages = std::iter::once(bytes.start)
         .chain((bytes.start / PAGE + 1..bytes.end.div_ceil(PAGE)).map(|n| n * PAGE));
-    maps::check(bytes.clone(), to_write) == Err(Errno(libc::EFAULT))
+    let wanted = maps::Wanted { write: to_write, atomics: false };
+    maps::check(bytes.clone(), wanted) == Err(Errno(libc::EFAULT))
         || pages.any(|page| !is_readable(std::process::id(), page))
 }
 

@@ -198,7 +198,7 @@ impl RegionTable {
         let slot = Keys::slot_of(old)?;
         let key = self.keys.retag(old, window.key as u8)?;
         self.keys.replace(key, region);
-        let shared = segment.arena_offset(host.addr, region.len).filter(|_| region.len > 0);
+        let shared = super::arena::offset_of(host.addr, region.len).filter(|_| region.len > 0);
         *self.places.get_mut(slot)? = (host, shared);
         self.windows.insert(slot, window);
         show(segment.mr(slot)?, key, &region, host, shared);

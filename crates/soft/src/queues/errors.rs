@@ -3,7 +3,7 @@
 use crate::engine::request::Request;
 use crate::fabric::process::Process;
 use crate::memory::cause::{Blame, Cause, Check};
-use crate::memory::records::{CauseRecord, index_of};
+use crate::memory::records::CauseRecord;
 use crate::memory::windows::WindowError;
 use doorbell_abi::{CEnum, opcode_name, status_name};
 use doorbell_launch::say::say;
@@ -167,7 +167,7 @@ fn of_process(pid: u32) -> String {
 
 /// Reports why a QP of this process is in Err if a peer's request caused it and the peer left the cause.
 pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
-    let index = index_of(num) as usize;
+    let index = process.segment.index_of(num);
     let (Some(qp), Some(record)) = (process.segment.qp(index), process.segment.cause(index)) else { return };
     if qp.shown().state() != QpState::Err.to_c() {
         return;

@@ -81,7 +81,7 @@ pub(crate) struct RecvNotice(u64);
 
 const SLOT_BITS: u32 = 15;
 const POSITION_BITS: u32 = 16;
-const RQ_BITS: u32 = 16;
+const RQ_BITS: u32 = 17;
 const NOTICE_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
 const NOTICE: u64 = (1 << NOTICE_BITS) - 1;
 /// The other bits of a cell hold the lap of the ring in which the cell was written.

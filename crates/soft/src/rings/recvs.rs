@@ -476,8 +476,7 @@ fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'
     if let Some(word) = slot.words.get(word) {
         return Some(word);
     }
-    let at = std::ptr::from_ref(slot) as u64 - segment.base() as u64;
-    segment.in_heap(at + 8 * (1 + word as u64))
+    segment.in_heap(segment.heap_offset(slot)? + 8 * (1 + word as u64))
 }
 
 impl<'a> Front<'a> {

@@ -4,7 +4,7 @@ use super::peer::{Buffer, buffer};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::memory::records::{QPS, index_of};
+use crate::memory::records::QPS;
 use crate::queues::cq::Cq;
 use crate::queues::qp::{Qp, QpParts, QpRole};
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
@@ -79,7 +79,8 @@ fn taken(cq: &Cq) -> Vec<(u32, u64)> {
 
 /// The generation of a QP number. It changes when the number is free for another QP.
 fn generation(qpn: u32) -> u32 {
-    process().segment.qp(index_of(qpn) as usize).expect("its record").generation.load(Relaxed)
+    let segment = &process().segment;
+    segment.qp(segment.index_of(qpn)).expect("its record").generation.load(Relaxed)
 }
 
 fn srq(index: u32) -> Arc<RecvQueue> {

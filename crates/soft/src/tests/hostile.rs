@@ -50,7 +50,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
                 expected.insert(wr_id);
             }
             let segment = process.segment;
-            let index = index_of(qp.num()) as usize;
+            let index = segment.index_of(qp.num());
             match random.next_u64() % 5 {
                 0 => scribble(segment.qp(index).expect("its record"), &mut random, &[]),
                 1 => scribble(segment.rq(index).expect("its record"), &mut random, &[]),
@@ -88,7 +88,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
 fn no_number_of_slots_misleads_a_sender() {
     let process = Process::current().expect("this process can use the device");
     let side = Side::new(process, QpType::Ud, CAP, CQE);
-    let record = process.segment.rq(index_of(side.qp.num()) as usize).expect("its record");
+    let record = process.segment.rq(process.segment.index_of(side.qp.num())).expect("its record");
     let (own, generation) = (record.capacity.load(Relaxed), record.generation.load(Relaxed));
     for capacity in (0..u32::BITS).map(|bit| 1 << bit) {
         record.capacity.store(capacity, Relaxed);

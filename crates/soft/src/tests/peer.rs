@@ -7,7 +7,7 @@ use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::maps;
 use crate::memory::objects::HostMemory;
-use crate::memory::records::{MrRecord, index_of};
+use crate::memory::records::MrRecord;
 use crate::memory::transfer::{self, Far, Piece};
 use crate::point::{Point, arm};
 use crate::rings::recvs::{Carried, Completer, RecvClaim, RecvDone, Slots};
@@ -21,7 +21,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
-use std::time::{Duration, Instant};
 
 /// Set in the process that the tests start.
 const PEER: &str = "DOORBELL_TEST_PEER";
@@ -122,7 +121,7 @@ fn signal_at(point: u32, signal: i32) {
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
     // Not all of the memory is mapped.
-    let object = maps::check(addr..addr + HOLE as u64, true).expect("it is mapped");
+    let object = maps::check(addr..addr + HOLE as u64, maps::Wanted { write: true, atomics: true }).expect("it is mapped");
     process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
 }
 
@@ -486,7 +485,7 @@ impl Told {
     fn begin(&mut self, qpn: u32, srq: Option<u32>) {
         let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
-        let qp = segment.qp(index_of(qpn) as usize).expect("its record");
+        let qp = segment.qp(segment.index_of(qpn)).expect("its record");
         let rq = segment.rq(srq.unwrap_or(qp.rq.load(Relaxed)) as usize).expect("its queue");
         let slots = Box::leak(Box::new(Slots::of(segment, rq).expect("its slots")));
         let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };

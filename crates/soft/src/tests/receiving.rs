@@ -7,7 +7,7 @@ use super::{PD, Patience, Side};
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
-use crate::memory::records::{QPS, RQS, index_of};
+use crate::memory::records::{QPS, RQS};
 use crate::queues::cq::Cq;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use crate::rings::recvs::{Completer, Slots};
@@ -37,7 +37,7 @@ fn srq() -> Arc<RecvQueue> {
 #[test]
 fn a_reset_queue_is_not_full() {
     let side = Side::new(process(), QpType::Rc, CAP, DEPTH);
-    let record = process().segment.rq(index_of(side.qp.num()) as usize).expect("its record");
+    let record = process().segment.rq(process().segment.index_of(side.qp.num())).expect("its record");
     let slots = Slots::of(process().segment, record).expect("its slots");
     record.posted.0.polled.store(5, Relaxed);
     record.taken.0.polled_seen.store(5, Relaxed);
@@ -219,7 +219,7 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
 /// Claims the next RECV of a QP and gives it back, as a sender does if it cannot read its own memory.
 fn claim_in_vain(side: &Side) {
     let (segment, qpn) = (process().segment, side.qp.num());
-    let qp = segment.qp(index_of(qpn) as usize).expect("its record");
+    let qp = segment.qp(segment.index_of(qpn)).expect("its record");
     let rq = segment.rq(qp.rq.load(Relaxed) as usize).expect("its queue");
     let slots = Slots::of(segment, rq).expect("its slots");
     let Ok(front) = slots.front(rq.generation.load(Relaxed)) else { panic!("a RECV") };

@@ -165,6 +165,19 @@ impl Node {
         self.qps.len() - 1
     }
 
+    /// Creates one more RC QP in Init, with queues of one entry.
+    pub(crate) fn add_small_qp(&mut self) {
+        let cap = ibv_qp_cap {
+            max_send_wr: 1,
+            max_recv_wr: 1,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        };
+        self.qps.push(create_qp_of(self.pd, self.cq, QpType::Rc, null_mut(), cap));
+        self.init(self.qps.len() - 1);
+    }
+
     /// Creates a channel and a CQ of `cqe` entries, for a program that sleeps until a completion.
     pub(crate) fn sleeping_cq(&self, cqe: c_int) -> (*mut ibv_comp_channel, *mut ibv_cq) {
         let channel = call!(c"ibv_create_comp_channel"(
@@ -457,6 +470,16 @@ fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq, qp_type: QpType, srq: *mut ibv_sr
         max_recv_sge: SGES,
         max_inline_data: INLINE,
     };
+    create_qp_of(pd, cq, qp_type, srq, cap)
+}
+
+fn create_qp_of(
+    pd: *mut ibv_pd,
+    cq: *mut ibv_cq,
+    qp_type: QpType,
+    srq: *mut ibv_srq,
+    cap: ibv_qp_cap,
+) -> *mut ibv_qp {
     let mut attr = ibv_qp_init_attr {
         qp_context: null_mut(),
         send_cq: cq,

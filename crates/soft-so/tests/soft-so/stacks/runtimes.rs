@@ -1,5 +1,5 @@
 //! Runtimes that interpose functions of the C library as the library does: AddressSanitizer, ThreadSanitizer,
-//! and the allocator jemalloc. They are linked, and preloaded before the library and after it.
+//! and other allocators. They are linked, and preloaded before the library, after it and instead of it.
 
 use crate::common::{INSTALLED, compile, finish, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
@@ -111,19 +111,30 @@ fn sanitizers() {
     is_served(&plain, &[&own, &runtime]);
 }
 
+/// The names of the allocators' files.
+const ALLOCATORS: [&str; 3] = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"];
+
 #[test]
-fn jemalloc() {
+fn allocators() {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let paths = folders.map(|folder| Path::new(folder).join("libjemalloc.so.2"));
-    let Some(jemalloc) = paths.into_iter().find(|path| path.exists()) else {
-        assert!(std::env::var_os(INSTALLED).is_none(), "jemalloc is not there, though its package is");
-        eprintln!("skipped: jemalloc is not installed");
+    if installed("cc").is_none() {
         return;
-    };
-    let Some(_) = installed("cc") else { return };
+    }
     let folder = tempfile::tempdir().expect("a folder");
     compile(folder.path(), "plain", CALLS, &[]);
-    let (plain, own) = (folder.path().join("plain"), library());
-    is_served(&plain, &[&jemalloc, &own]);
-    is_served(&plain, &[&own, &jemalloc]);
+    compile(folder.path(), "linked", CALLS, &["-Wl,--no-as-needed", "-libverbs"]);
+    let (plain, linked, own) = (folder.path().join("plain"), folder.path().join("linked"), library());
+    for name in ALLOCATORS {
+        let Some(allocator) =
+            folders.map(|folder| Path::new(folder).join(name)).into_iter().find(|path| path.exists())
+        else {
+            assert!(std::env::var_os(INSTALLED).is_none(), "{name} is not there, though its package is");
+            eprintln!("skipped: {name} is not installed");
+            continue;
+        };
+        is_served(&plain, &[&allocator, &own]);
+        is_served(&plain, &[&own, &allocator]);
+        // The program replaces LD_PRELOAD, and the loader finds the library for it.
+        is_served(&linked, &[&allocator]);
+    }
 }

@@ -240,6 +240,7 @@ impl Cq {
         queues.iter().for_each(|queue| queue.recover());
     }
 
+    #[inline(always)]
     fn looks_empty(&self) -> bool {
         self.state.looks_empty(self.process.segment)
     }

@@ -83,6 +83,7 @@ impl ShownState {
     }
 
     /// Whether the CQ is empty, as far as it can be seen without the lock. The segment is this process's.
+    #[inline(always)]
     pub(super) fn looks_empty(&self, segment: &'static Segment) -> bool {
         // Acquire: the other words of the copy are read after it.
         if self.waiting.load(Acquire) {

@@ -16,7 +16,6 @@ use crate::sync::lock;
 use crate::watch::flights::Flights;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_launch::counts::qp::RecvCounter;
-use doorbell_launch::qp_numbers::qp_num;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -271,7 +270,7 @@ impl CqState {
     /// Ends the lane: from here on senders notify the CQ of the RECVs that they complete.
     fn end_lane(&mut self) {
         let Some(lane) = self.lane.as_mut().filter(|lane| lane.until.is_none()) else { return };
-        if let Some(qp) = self.process.segment.qp(index_of(lane.user.num) as usize) {
+        if let Some(qp) = self.process.segment.qp(self.process.segment.index_of(lane.user.num)) {
             end_lane(qp);
         }
         lane.until = Some(lane.user.rq.first_untaken());
@@ -490,7 +489,7 @@ impl CqState {
         if rq >= QPS as u32 {
             return self.srqs.iter().find(|(srq, _)| srq.index == rq).map(|(srq, _)| Receiver::Srq(srq));
         }
-        let user = self.users.get(&qp_num(self.process.slot, rq)).filter(|user| !user.uses_srq);
+        let user = self.users.get(&self.process.qp_num(rq)).filter(|user| !user.uses_srq);
         user.map(|user| Receiver::Qp(user))
     }
 
@@ -522,7 +521,7 @@ impl CqState {
             }
             match self.next_told(before.map(|arrived| arrived.ring)) {
                 Some(what) => {
-                    if self.take_told(what, self.process.slot, to) {
+                    if self.take_told(what, to) {
                         return self.give_recv(due, to);
                     }
                 }
@@ -664,7 +663,7 @@ impl CqState {
 
     /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, no such RECV is
     /// posted, or it is not yet the next of its queue.
-    fn take_told(&mut self, what: RecvNotice, slot: u32, to: &mut ibv_wc) -> bool {
+    fn take_told(&mut self, what: RecvNotice, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
             let Some((srq, _)) = self.srqs.iter().find(|(srq, _)| srq.index == rq) else { return false };
@@ -679,7 +678,7 @@ impl CqState {
                 }
             };
         }
-        let user = self.users.get(&qp_num(slot, rq)).filter(|user| !user.uses_srq);
+        let user = self.users.get(&self.process.qp_num(rq)).filter(|user| !user.uses_srq);
         let Some(user) = user else { return false };
         let is_lane = |lane: &&CqLane| lane.user.num == user.num;
         // The lane still delivers the RECVs before its end. As long as it has no end, none of its RECVs is

@@ -38,7 +38,6 @@ use crate::sync::lock;
 use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
-use doorbell_launch::qp_numbers::qp_num;
 use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
@@ -140,9 +139,9 @@ impl Sends {
 impl Qp {
     pub(crate) fn new(process: &'static Process, parts: QpParts) -> Result<Arc<Qp>, Errno> {
         deliver_by(&Engine);
-        let number = Arc::new(process.qp_numbers.hold()?);
+        let number = Arc::new(process.hold_qp_index()?);
         let index = number.number;
-        let num = qp_num(process.slot, index);
+        let num = process.qp_num(index);
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let own = process.copier()?;
         let async_fd = parts.async_pipe.in_record();

@@ -3,10 +3,9 @@
 use super::{Qp, QpRole, Sends};
 use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
-use crate::engine::request::{Request, RequestOp};
+use crate::engine::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
-use crate::memory::records::index_of;
 use crate::queues::errors::LostWr;
 use crate::rings::completions::{Armed, armed};
 use crate::rings::recvs::Receipt;
@@ -66,7 +65,7 @@ impl Qp {
     /// Whether the peer's program has posted on processor `here`, like this one, since the last call.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
-        let Some(record) = peer.segment.qp(index_of(dest) as usize) else { return false };
+        let Some(record) = peer.segment.qp(peer.segment.index_of(dest)) else { return false };
         here != 0
             && record.processor.load(Relaxed) == here
             && record.processor.compare_exchange(here, 0, Relaxed, Relaxed).is_ok()
@@ -124,6 +123,26 @@ impl<'a> Posting<'a> {
     #[inline(always)]
     pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         self.post_request(wr, RequestOp::Verb(wr.op), inline)
+    }
+
+    /// Whether an ATOMIC WRITE may be posted. `wr` is the WRITE of its bytes.
+    pub(crate) fn check_atomic_write(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
+        match self.qp_type() == QpType::Rc && self.check(wr, inline)? == ATOMIC_WRITE_BYTES {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// Posts an ATOMIC WRITE. `wr` is the WRITE of its bytes.
+    #[cold]
+    pub(crate) fn post_atomic_write(
+        &mut self,
+        wr: &SendWr<'_>,
+        inline: Option<&'a [u8]>,
+    ) -> Result<(), Errno> {
+        self.check_atomic_write(wr, inline)?;
+        let remote = wr.op.remote().ok_or(EINVAL)?;
+        self.post_request(wr, RequestOp::AtomicWrite(remote), inline)
     }
 
     /// Posts a work request whose operation differs from the one it was checked for.
@@ -242,6 +261,7 @@ impl<'a> Posting<'a> {
         self.idle && self.tells && self.meets_peer()
     }
 
+    #[inline(always)]
     fn meets_peer(&self) -> bool {
         let here = self.qp.show_processor();
         !self.qp.will_sleep() && self.qp.peer_posts_on(here, &self.sends)

@@ -13,10 +13,9 @@ use crate::memory::records::EVENT_QP_FATAL;
 use crate::memory::transfer::Unreachable;
 use crate::path::Paths;
 use crate::queues::errors::{LostCompletion, LostWr};
-use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
-use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcOpcode, WcStatus};
+use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcStatus};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -309,7 +308,7 @@ impl Waiting for Qp {
 /// `wr_id`, opcode and length in the completion of a work request.
 #[inline(always)]
 pub(super) fn done_of(request: &Request<'_>) -> (u64, u32, u32) {
-    (request.wr_id, WcOpcode::from(request.op.opcode()).to_c(), request.len)
+    (request.wr_id, request.op.wc_opcode(), request.len)
 }
 
 /// The destination of a work request.

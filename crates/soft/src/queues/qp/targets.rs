@@ -4,7 +4,6 @@ use super::{Qp, QpRole};
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
 use crate::fabric::process::Process;
-use crate::memory::records::index_of;
 use crate::sync::Anew;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_verbs::{AccessFlags, QpAttr, QpState};
@@ -51,8 +50,8 @@ pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -
     if process.is_own(num) || !process.has_peer(num) {
         return None;
     }
-    let index = index_of(num) as usize;
     process.look_at(num, |segment| {
+        let index = segment.index_of(num);
         let qp = segment.qp(index)?;
         let state = QpState::from_c(qp.shown().state())?;
         // Acquire, as for the state above: the fields below are read after both.

@@ -4,7 +4,7 @@ use super::{Qp, Sends};
 use crate::engine::diagnosis::{self, Unanswered};
 use crate::engine::request::Request;
 use crate::memory::cause::{Cause, Check};
-use crate::memory::records::{CauseRecord, index_of};
+use crate::memory::records::CauseRecord;
 use crate::queues::errors::{FailedSend, left_by};
 use doorbell_transport::ack_timeout;
 use doorbell_verbs::{QpType, Span, WcStatus};
@@ -57,8 +57,8 @@ impl Qp {
             },
             _ => {
                 let left = |record: &CauseRecord| left_by(record, process, self.num(), request.number);
-                let index = index_of(dest_qpn) as usize;
-                let found = process.look_at(dest_qpn, |segment| segment.cause(index).and_then(left));
+                let found = process
+                    .look_at(dest_qpn, |segment| segment.cause(segment.index_of(dest_qpn)).and_then(left));
                 found.unwrap_or(Cause::of(Check::Changed, 0))
             }
         }

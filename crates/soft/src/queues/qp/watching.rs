@@ -6,7 +6,7 @@ use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::diagnosis;
 use crate::engine::request::Request;
 use crate::memory::cause::{Cause, Check, Memory};
-use crate::memory::records::{EVENT_QP_FATAL, QpRecord, index_of};
+use crate::memory::records::{EVENT_QP_FATAL, QpRecord};
 use crate::watch::faults::{QpFaults, Verdict};
 use crate::watch::flights::{Awaited, Flight};
 use crate::watch::port;
@@ -130,8 +130,8 @@ impl Qp {
                 && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
             is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
         };
-        let index = index_of(dest_qpn) as usize;
-        let found = process.look_at(dest_qpn, |segment| segment.qp(index).and_then(limit));
+        let found =
+            process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(limit));
         let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
         // A responder that is not ready yet is compared at the next request.
         let Some(there) = found else { return };
@@ -201,9 +201,9 @@ impl Qp {
     /// Lets the responder seem to answer that no RECV is posted.
     fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
-        let (process, index) = (self.requester.process, index_of(dest_qpn) as usize);
+        let process = self.requester.process;
         let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
-        let found = process.look_at(dest_qpn, |segment| segment.qp(index).map(timer));
+        let found = process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).map(timer));
         // If the responder does not exist, it does not answer.
         let Some(timer) = found else { return SendTurn::Go };
         match sends.meets(Obstacle::NoRecv(timer)) {

@@ -62,6 +62,8 @@ pub(super) struct RecvLayout {
     pub(super) order: SlotOrder,
     pub(super) capacity: u32,
     max_sge: u32,
+    /// All slots in which a RECV was ever posted are among the first so many.
+    pub(super) used: u32,
 }
 
 /// How senders find the slot of the next RECV.
@@ -76,25 +78,36 @@ pub(super) enum SlotOrder {
 impl RecvLayout {
     pub(super) fn alloc(process: &Process, sizes: Sizes, senders: Senders) -> Result<RecvLayout, Errno> {
         let capacity = sizes.depth.max(1).next_power_of_two();
-        let slots = process.heap.alloc(u64::from(capacity) * stride(sizes.max_sge)).ok_or(ENOMEM)?;
-        let order = match senders.take_in_turn() {
-            true => SlotOrder::Turn(process.heap.alloc(size_of::<SenderTurn>() as u64).ok_or(ENOMEM)?),
-            false => SlotOrder::Ring(process.heap.alloc(u64::from(capacity) * 8).ok_or(ENOMEM)?),
+        let mut is_new = true;
+        let mut alloc = |bytes: u64| -> Result<u64, Errno> {
+            let (at, is_unused) = process.heap.alloc_piece(bytes).ok_or(ENOMEM)?;
+            is_new &= is_unused;
+            Ok(at)
         };
-        let layout = RecvLayout { slots, order, capacity, max_sge: sizes.max_sge };
-        layout.clear(process);
+        let slots = alloc(u64::from(capacity) * stride(sizes.max_sge))?;
+        let order = match senders.take_in_turn() {
+            true => SlotOrder::Turn(alloc(size_of::<SenderTurn>() as u64)?),
+            false => SlotOrder::Ring(alloc(u64::from(capacity) * 8)?),
+        };
+        // A used piece of heap may hold anything.
+        let mut layout = RecvLayout { slots, order, capacity, max_sge: sizes.max_sge, used: capacity };
+        if !is_new {
+            layout.clear(process);
+        }
+        layout.used = 0;
         Ok(layout)
     }
 
-    /// Empties all slots, because a piece of heap may hold old ones.
-    pub(super) fn clear(&self, process: &Process) {
-        for index in 0..self.capacity {
+    /// Empties all used slots.
+    pub(super) fn clear(&mut self, process: &Process) {
+        for index in 0..self.used {
             if let Some(slot) = self.slot(process, index) {
                 slot.set_state(SlotState::FREE);
             }
-            if let SlotOrder::Ring(at) = self.order
-                && let Some(cell) = process.segment.in_heap::<AtomicU64>(at + 8 * u64::from(index))
-            {
+        }
+        if let SlotOrder::Ring(at) = self.order {
+            let cells = (0..u64::from(self.capacity)).map(|position| at + 8 * position);
+            for cell in cells.filter_map(|at| process.segment.in_heap::<AtomicU64>(at)) {
                 // Relaxed: no sender looks here before the record publishes the queue.
                 cell.store(0, Relaxed);
             }
@@ -102,6 +115,7 @@ impl RecvLayout {
         if let Some(turn) = self.turn(process) {
             turn.set_state(SlotState::FREE);
         }
+        self.used = 0;
     }
 
     /// The turn of the only sender, if the queue has one.
@@ -138,8 +152,7 @@ impl RecvLayout {
         };
         let is_slot_filled =
             |index: u32| self.slot(process, index).is_some_and(|slot| is_filled(slot.state()));
-        self.turn(process).is_some_and(|turn| is_filled(turn.state()))
-            || (0..self.capacity).any(is_slot_filled)
+        self.turn(process).is_some_and(|turn| is_filled(turn.state())) || (0..self.used).any(is_slot_filled)
     }
 
     /// Frees the queue's memory, at once or when no live sender is filling its slots any more.

@@ -31,7 +31,6 @@ use crate::watch::strict::{Held, Holder, violated};
 use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
 use doorbell_abi::status_name;
-use doorbell_launch::qp_numbers::qp_num;
 use doorbell_launch::strict::Strict;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use late::LateRecvs;
@@ -80,9 +79,9 @@ struct RecvState {
     tail: u64,
     /// Posted RECVs whose completions were not taken.
     outstanding: u32,
-    /// The RECV that is posted in each slot.
-    entries: Box<[PostedRecv]>,
-    sges: Box<[Sge]>,
+    /// The RECV that is posted in each slot, and its SGEs, for the slots that were ever used.
+    entries: Vec<PostedRecv>,
+    sges: Vec<Sge>,
     order: PostOrder,
     /// All RECVs before this position were seen complete.
     complete: u64,
@@ -141,21 +140,29 @@ pub(crate) struct TakenRecv {
 }
 
 impl RecvState {
-    fn new(layout: RecvLayout, sizes: Sizes, tail: u64) -> RecvState {
-        let capacity = layout.capacity as usize;
+    fn new(layout: RecvLayout, tail: u64) -> RecvState {
         RecvState {
             layout,
             tail,
             outstanding: 0,
-            entries: vec![PostedRecv::default(); capacity].into(),
-            sges: vec![Sge::default(); capacity * sizes.max_sge as usize].into(),
+            entries: Vec::new(),
+            sges: Vec::new(),
             order: PostOrder::of(&layout),
             complete: tail,
             begun: None,
             cache: RegionCache::default(),
-            watched: is_watched().then(|| (0..capacity).map(|_| (None, None)).collect()),
+            watched: is_watched().then(|| (0..layout.capacity).map(|_| (None, None)).collect()),
             is_closed: false,
         }
+    }
+
+    /// Makes room for RECVs in the slots up to this one.
+    #[cold]
+    fn use_up_to(&mut self, index: u32, max_sge: u32) {
+        let slots = index as usize + 1;
+        self.entries.resize(slots, PostedRecv::default());
+        self.sges.resize(slots * max_sge as usize, Sge::default());
+        self.layout.used = index + 1;
     }
 
     /// Index of the slot that holds, or held, the RECV at a position.
@@ -219,7 +226,7 @@ impl RecvQueue {
             late: LateRecvs::default(),
             copier,
             slots: AtomicU64::new(layout.slots),
-            state: Biased::new(RecvState::new(layout, sizes, tail)),
+            state: Biased::new(RecvState::new(layout, tail)),
             _number: None,
         };
         queue.begin(&layout, tail);
@@ -300,6 +307,9 @@ impl RecvQueue {
             PostOrder::InTurn => state.index_of(position),
             PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
         };
+        if index as usize >= state.entries.len() {
+            state.use_up_to(index, self.max_sge);
+        }
         if state.entries[index as usize].position.is_some() {
             return Err(ENOMEM);
         }
@@ -322,7 +332,7 @@ impl RecvQueue {
         });
         let track = match self.index.checked_sub(QPS as u32) {
             Some(srq) => format!("SRQ {srq} RECVs"),
-            None => format!("QP {:#x} RECVs", qp_num(self.process.slot, self.index)),
+            None => format!("QP {:#x} RECVs", self.process.qp_num(self.index)),
         };
         let room: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
         (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
@@ -461,7 +471,7 @@ impl RecvQueue {
     pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let position = state.entries[index as usize].position?;
+        let position = state.entries.get(index as usize)?.position?;
         let slot = state.layout.slot(self.process, index)?;
         let posted = SlotState::posted(position, self.generation());
         let is_it = what.is_at(position) && slot.state().phase_of(posted) == Some(SlotPhase::Done);
@@ -611,7 +621,7 @@ impl RecvQueue {
     /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
     /// overrun. Offers again the RECVs that senders have abandoned.
     fn reclaim(&self, state: &mut RecvState) {
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             let Some(position) = state.entries[index as usize].position else { continue };
             match slot.state().phase() {
@@ -657,7 +667,7 @@ impl RecvQueue {
         if self.is_named() {
             return overrun(&self.record.cq);
         }
-        let Some(qp) = segment.qp(index_of(done.qpn) as usize) else { return true };
+        let Some(qp) = segment.qp(segment.index_of(done.qpn)) else { return true };
         qp.generation.load(Relaxed) != done.generation || overrun(&qp.cq)
     }
 
@@ -684,7 +694,7 @@ impl RecvQueue {
             None if u64::from(state.outstanding) == self.posted() => return,
             None => {}
         }
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(position) = state.entries[index as usize].position else { continue };
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             if let SlotPhase::Placing(who) = slot.state().phase() {
@@ -748,7 +758,7 @@ impl RecvQueue {
         if self.is_in_error()
             && let Some(qp) = segment.qp(self.index as usize)
         {
-            let qpn = qp_num(self.process.slot, self.index);
+            let qpn = self.process.qp_num(self.index);
             flush(&Completer { owner: Owner::This, segment, qp, qpn, srq: None, claimer });
         }
     }
@@ -758,7 +768,7 @@ impl RecvQueue {
     pub(crate) fn settle(&self, qpn: u32) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             let is_taken = state.entries[index as usize].position.is_some() && has_message(slot);
             if is_taken && RecvDone::of(slot).qpn == qpn {
@@ -795,7 +805,7 @@ impl RecvQueue {
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
         state.layout.end_turn(self.process);
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
             let before = slot.state();
             if before.phase() == SlotPhase::Posted {
@@ -818,7 +828,7 @@ impl RecvQueue {
     pub(crate) fn qpn_told(&self, what: RecvNotice) -> Option<u32> {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let position = state.entries[index as usize].position?;
+        let position = state.entries.get(index as usize)?.position?;
         let slot = state.layout.slot(self.process, index)?;
         (what.is_at(position) && has_message(slot)).then(|| RecvDone::of(slot).qpn)
     }
@@ -826,7 +836,7 @@ impl RecvQueue {
     /// Forgets all RECVs, because the QP is reset.
     pub(crate) fn clear(&self) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        let old = state.layout;
+        let mut old = state.layout;
         let tail = state.tail;
         // The generation changes before the slots are freed by compare-and-swaps, which are SeqCst too. So a
         // sender that finds a slot free reads the new generation from then on. A sender that has read the old
@@ -836,7 +846,7 @@ impl RecvQueue {
         old.end_turn(self.process);
         let is_claimed = |turn: &SenderTurn| matches!(turn.state().phase(), SlotPhase::Claimed(_));
         let mut filled = old.turn(self.process).is_some_and(is_claimed);
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             let Some(slot) = old.slot(self.process, index) else { continue };
             let before = slot.state();
             if before.phase() == SlotPhase::Posted && slot.change(before, SlotState::FREE) {
@@ -853,7 +863,7 @@ impl RecvQueue {
             old.clear(self.process);
             old
         };
-        *state = RecvState::new(layout, sizes, tail);
+        *state = RecvState::new(layout, tail);
         self.late.clear();
         self.begin(&layout, tail);
         Ok(())
@@ -871,7 +881,7 @@ impl RecvQueue {
             let slot = state.layout.slot(self.process, *index);
             state.entries[*index as usize].position.is_some() && slot.is_some_and(has_message)
         };
-        (0..self.capacity).filter(is_complete).count() as u64
+        (0..state.layout.used).filter(is_complete).count() as u64
     }
 
     /// Posted RECVs that no message has taken.
@@ -910,7 +920,7 @@ impl Drop for RecvQueue {
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
         state.layout.end_turn(self.process);
-        for index in 0..self.capacity {
+        for index in 0..state.layout.used {
             if let Some(slot) = state.layout.slot(self.process, index) {
                 let before = slot.state();
                 if before.phase() == SlotPhase::Posted {
