@@ -1,5 +1,5 @@
-//! Links of pages: each leads to a file and an anchor that exist. A link with the name of a file as its text
-//! leads to that file. Pages link to every entry of the glossary.
+//! Checks the links of pages. Each link leads to a file and an anchor that exist. If a link's text is the
+//! name of a file, the link leads to this file. Pages link to every entry of the glossary.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +90,7 @@ fn glossary_links(page: &str) -> Vec<String> {
     links(page).into_iter().filter_map(entry).collect()
 }
 
-/// The fault of a link, if it has one.
+/// Describes the fault of a link, if it has one.
 fn fault(pages: &BTreeMap<PathBuf, String>, page: &Path, link: &PageLink) -> Option<String> {
     if link.target.starts_with("http") {
         return None;

@@ -57,7 +57,7 @@ fn collect(folder: &Path, module: &str, all: &mut Modules, tests: &mut BTreeSet<
     }
 }
 
-/// Code without comments and without the text of literals.
+/// Code without comments and without string and character literals.
 pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
