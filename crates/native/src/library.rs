@@ -10,7 +10,7 @@ use std::path::Path;
 
 macro_rules! library {
     ($($name:ident: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// Functions of libibverbs under their own names. The man pages describe their arguments and results.
+        /// The functions of libibverbs. The man pages describe their arguments and results.
         pub(crate) struct Library {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
