@@ -40,7 +40,8 @@ pub(crate) struct Draws {
 /// Draws points around a fit. `look` evaluates the data at the proposals. `may_be` returns whether a profile
 /// allows a point.
 ///
-/// # Errors One sentence, if `look` fails, or if a profile allows no proposal in [`PATIENCE`] tries.
+/// # Errors
+/// One sentence, if `look` fails, or if a profile allows no proposal in [`PATIENCE`] tries.
 pub(crate) fn draw(
     space: &Space,
     data: &[Datum],

@@ -59,7 +59,8 @@ pub(crate) struct Fit {
 /// Finds the point with the least sum of squares: of the data's residuals, and of the parameters on their
 /// scales. The search starts in the middle of all ranges.
 ///
-/// # Errors One sentence, if a run fails or the user stops it.
+/// # Errors
+/// One sentence, if a run fails or the user stops it.
 pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
     let z = DVector::zeros(space.free.len());
     let mut problem = Problem { space, data, look, z, found: Err("no point was evaluated".into()) };
@@ -167,7 +168,8 @@ impl Problem<'_> {
 /// Covariance of the parameters on their scales, from the slopes of the data. Without data, each parameter
 /// has a variance of 1 on its scale.
 ///
-/// # Errors If the matrix has no inverse. This does not happen with finite slopes.
+/// # Errors
+/// If the matrix has no inverse. This does not happen with finite slopes.
 pub(crate) fn covariance(slopes: &DMatrix<f64>) -> Result<DMatrix<f64>, String> {
     let parameters = slopes.ncols();
     let information = slopes.transpose() * slopes + DMatrix::identity(parameters, parameters);

@@ -59,8 +59,8 @@ impl Space {
     /// The parameters of a profile with this text. A parameter that the profile takes from its base was
     /// calibrated there, so it counts as assumed here.
     ///
-    /// # Errors One sentence, if the text is not TOML, or if the profile has no calibrated parameter with a
-    /// range.
+    /// # Errors
+    /// One sentence, if the text is not TOML, or if the profile has no calibrated parameter with a range.
     pub(crate) fn of(profile: &Profile, text: &str) -> Result<Space, String> {
         let document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
         let is_own = |p: &Parameter| {
@@ -97,7 +97,8 @@ impl Space {
 
     /// The profile with the values at a point.
     ///
-    /// # Errors One sentence, if a parameter cannot have its value.
+    /// # Errors
+    /// One sentence, if a parameter cannot have its value.
     pub(crate) fn profile(&self, z: &[f64]) -> Result<Profile, String> {
         self.profile.with_set(&self.values(z)).map_err(|error| error.to_string())
     }

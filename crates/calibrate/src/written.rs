@@ -20,7 +20,8 @@ fn short(x: f64) -> f64 {
 
 /// The text of a profile with the values of a fit and their uncertainty.
 ///
-/// # Errors One sentence, if the text is not TOML or lacks a parameter.
+/// # Errors
+/// One sentence, if the text is not TOML or lacks a parameter.
 pub(crate) fn with(
     text: &str,
     space: &Space,
