@@ -48,8 +48,8 @@ fn links(page: &str) -> Vec<PageLink> {
     all
 }
 
-/// The anchors of a page: its headings in lower case, with hyphens for spaces and without punctuation, and
-/// the ids of its HTML tags, such as `<a id="cqe"></a>`.
+/// The anchors of a page. The anchor of a heading is its text in lower case, with hyphens for spaces and
+/// without punctuation. The id of an HTML tag, such as `<a id="cqe"></a>`, is also an anchor.
 fn anchors(page: &str) -> Vec<String> {
     let (mut all, mut open) = (Vec::<String>::new(), false);
     let mut ids = Vec::<String>::new();

@@ -89,7 +89,7 @@ impl Space {
         }
     }
 
-    /// Values at a point, by name, with the values of parameters that follow others.
+    /// Values at a point, by name. They include parameters that always have the value of another parameter.
     pub(crate) fn values(&self, z: &[f64]) -> BTreeMap<String, f64> {
         let moved = self.free.iter().chain(&self.assumed).zip(z);
         self.profile.with_followers(moved.map(|(free, &z)| (free.name.as_str(), free.value(z))))

@@ -7,7 +7,7 @@ use crate::sure::Sure;
 use doorbell_reproduce::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-/// Rounding of the numbers that are written beside values: four decimals.
+/// Rounding of results and errors in the written text: four decimals.
 const DIGITS: f64 = 1e4;
 
 /// Rounding of standard deviations: two decimals.

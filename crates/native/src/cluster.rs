@@ -107,8 +107,8 @@ impl Cluster for NativeCluster {
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let first = View::new(self.shared.memory.clone(), machine).pointer(mem, 0, mem.len());
         // SAFETY: `pointer` checked the range, and it is mapped as long as this cluster. Nothing else
-        // accesses it: threads, and the regions through which devices access memory, live only within `run`,
-        // which borrows the cluster exclusively, as this method does.
+        // accesses it. Threads, and the memory regions through which devices access memory, live only within
+        // `run`. Both `run` and this method borrow the cluster exclusively.
         let bytes = unsafe { std::slice::from_raw_parts_mut(first, mem.len() as usize) };
         Some(fill(bytes))
     }

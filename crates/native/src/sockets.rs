@@ -168,7 +168,8 @@ impl Sockets for NativeProvider {
         }
         let to = self.view().pointer(mem, offset, len);
         let fd = stream.as_fd().as_raw_fd();
-        // SAFETY: The conditions are those in `tcp_send`, but the kernel writes the range.
+        // SAFETY: As in `tcp_send`, `pointer` checked the range, and it stays mapped. The kernel writes it as
+        // a device would.
         let recv = || bytes(unsafe { libc::recv(fd, to.cast(), len as usize, 0) });
         self.blocking(recv).map_err(refused("recv(2)"))
     }

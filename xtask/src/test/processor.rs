@@ -16,7 +16,8 @@ pub(crate) fn time_of_children() -> Option<Duration> {
 /// from the closing parenthesis.
 fn parse(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // Fields 16 and 17 of proc_pid_stat(5): cutime and cstime; field 3 is the first here.
+    // Fields 16 and 17 of proc_pid_stat(5) are cutime and cstime. Field 3 is the first field after the
+    // parenthesis.
     let mut fields = fields.split_whitespace().skip(16 - 3).map(str::parse::<u64>);
     let ticks = fields.next()?.ok()? + fields.next()?.ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))

@@ -23,7 +23,7 @@ pub(crate) fn crates() -> BTreeMap<String, Modules> {
         .collect()
 }
 
-/// The modules below `src`, without those that are compiled for tests only.
+/// The modules below `src`, without modules that are compiled only for tests.
 fn modules(folder: &Path) -> Modules {
     let (mut all, mut tests) = (Modules::new(), BTreeSet::new());
     collect(&folder.join("src"), "", &mut all, &mut tests);

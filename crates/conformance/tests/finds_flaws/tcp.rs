@@ -255,8 +255,8 @@ impl Tcp {
     }
 }
 
-/// If `like` is the accepting end of a connection, the first accepting end among the sockets; otherwise
-/// `like`.
+/// The first accepting end among the sockets if `like` is the accepting end of a connection. Otherwise,
+/// `like` itself.
 fn first_like(sockets: &[Socket], like: usize) -> usize {
     let is_far = |at: usize| match &sockets[at] {
         Socket::End(end) => end.peer < at,

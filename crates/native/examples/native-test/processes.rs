@@ -354,7 +354,7 @@ struct Started {
     listener: JoinHandle<()>,
 }
 
-/// The processes of a check besides this one.
+/// The processes of a check, except this process.
 #[derive(Clone)]
 struct Others {
     board: Arc<Board>,

@@ -47,8 +47,8 @@ struct Face {
     /// The round. The upper bits are its number, and the lower [`START_BITS`] bits its start in microseconds
     /// since `epoch`.
     round: AtomicU64,
-    /// For each thread, the number of the last round in which the thread looked, plus 1; or 0 if no round
-    /// waits for the thread.
+    /// For each thread, 1 plus the number of the last round in which the thread looked. The value 0 means
+    /// that no round waits for the thread.
     looks: [AtomicU64; (MACHINES * CORES) as usize],
 }
 
