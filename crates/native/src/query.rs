@@ -53,8 +53,8 @@ fn rank(entry: &ibv_gid_entry) -> u8 {
     }
 }
 
-/// The index and the value of a port's GID with the highest [`rank`]. Of GIDs with equal ranks, the first is
-/// used. Verbs store the index in 8 bits, so entries with a greater index are skipped.
+/// The index and the value of a port's GID with the highest [`rank`]. Among GIDs with equal ranks, the first
+/// is used. Verbs store the index in 8 bits, so entries with a greater index are skipped.
 fn best_gid(entries: &[ibv_gid_entry], port: u8) -> Option<(u8, Gid)> {
     let usable = entries.iter().rev().filter(|e| e.port_num == u32::from(port) && e.gid_index <= 255);
     let best = usable.max_by_key(|e| rank(e))?;

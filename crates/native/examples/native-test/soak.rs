@@ -88,7 +88,7 @@ fn soak(
         if is_wrong {
             tally.failed.push(format!("{}: {outcome}", check.name()));
         }
-        // After a failed run that killed no process, further runs may not reach the number of kills.
+        // If a run fails without a kill, further runs may have no kills either.
         if tally.kills >= soak.kills || (is_wrong && killed.is_empty()) {
             return (tally, seed);
         }
