@@ -1,8 +1,8 @@
-//! The software NIC under AddressSanitizer.
+//! Runs the software NIC under AddressSanitizer.
 //!
-//! It covers the unit tests, including those with hostile records, and the conformance suite with the library
-//! in the same process. The sanitizer's runtime comes with the toolchain. RUSTC_BOOTSTRAP lets the stable
-//! compiler accept the flag; these builds serve no other purpose.
+//! The task runs the unit tests, including tests with hostile records, and the conformance suite. The suite
+//! loads the library into its own process. The sanitizer's runtime comes with the toolchain. RUSTC_BOOTSTRAP
+//! lets the stable compiler accept `-Zsanitizer`. These builds serve no other purpose.
 
 use crate::command::{self, Problem, Task, lines, run};
 use crate::workspace::{self, root};
@@ -11,7 +11,8 @@ use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs everything. Without the sanitizer, the task is unavailable.
+/// Runs all checks. The task is unavailable on other targets, and if the toolchain lacks the sanitizer's
+/// runtime.
 pub(crate) fn run_all() -> Task<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         return Err(Problem::Unavailable(format!("AddressSanitizer is used on {TARGET} only")));
@@ -38,15 +39,16 @@ fn directory() -> Task<PathBuf> {
     Ok(workspace::target()?.join("asan"))
 }
 
-/// cargo with the sanitizer enabled. An explicit target keeps the sanitizer out of programs that cargo itself
-/// runs.
+/// cargo with the sanitizer enabled. An explicit target keeps the sanitizer out of build scripts and
+/// procedural macros.
 fn cargo(task: &str) -> Task<Command> {
     let mut cargo = command::cargo();
     cargo.args([task, "--quiet", "--target", TARGET, "--target-dir"]).arg(directory()?).current_dir(root());
     cargo.env("RUSTC_BOOTSTRAP", "1");
-    // The library uses the runtime of the program that loads it.
+    // The library uses the sanitizer's runtime in the program that loads it. `-rdynamic` exports the
+    // runtime's symbols.
     cargo.env("RUSTFLAGS", "-Zsanitizer=address -Clink-arg=-rdynamic");
-    // Memory that lives as long as its process is never freed.
+    // Leaks are not detected, because memory that lives as long as its process is never freed.
     cargo.env("ASAN_OPTIONS", "detect_leaks=0");
     Ok(cargo)
 }

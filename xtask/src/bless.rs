@@ -1,22 +1,22 @@
-//! Writes every generated file anew: pages, tables, schemas and pictures that tests compare with the code.
+//! Regenerates every generated file: pages, tables, schemas and pictures that tests compare with the code.
 
 use crate::command::{Task, run};
 use crate::test::{CheckStep, cargo, run_steps};
 use crate::{packages, wheels};
 use std::process::ExitCode;
 
-/// Environment variable that makes these tests write instead of compare.
+/// Environment variable that makes tests write their generated files instead of comparing them.
 const VARIABLE: &str = "DOORBELL_BLESS";
 
 /// Tests that write generated files.
 struct Generator {
     writes: &'static str,
     package: &'static str,
-    /// cargo's options for the test program of the package.
+    /// cargo's options that select the package's test program.
     program: &'static [&'static str],
     /// Prefix of the tests' names.
     tests: &'static str,
-    /// The source file that writes, relative to the workspace's root.
+    /// The source file of the tests, relative to the workspace's root.
     #[cfg(test)]
     source: &'static str,
 }
@@ -56,7 +56,6 @@ impl Generator {
     }
 }
 
-/// Runs all generators.
 pub(crate) fn run_all() -> ExitCode {
     let runs: Vec<_> =
         GENERATORS.iter().map(|generator| (generator.writes, move || generator.run())).collect();

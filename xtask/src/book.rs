@@ -1,4 +1,4 @@
-//! The pages as a book, made by mdBook.
+//! Builds the pages as a book, with mdBook.
 
 use crate::command::{Task, failed, run};
 use crate::wheels;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Pages outside of `docs`, with their titles in the book. README is its first page.
+/// Pages outside of `docs`, with their titles in the book. README is the book's first page.
 const ROOT_PAGES: [(&str, &str); 4] = [
     ("README.md", "Doorbell"),
     ("LIMITATIONS.md", "Limitations"),
@@ -15,14 +15,14 @@ const ROOT_PAGES: [(&str, &str); 4] = [
     ("CONTRIBUTING.md", "Contributing"),
 ];
 
-/// Files that the book holds as they are.
+/// Files that are copied unchanged into the book's source folder.
 const FILES: [&str; 3] = ["book.toml", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Folders of code and data, which the book does not hold.
+/// Folders of code and data. The book does not contain them.
 const CODE: [&str; 4] = ["crates/", "profiles/", "papers/", "xtask/"];
 
-/// Builds the book into `target/book`. The pages lie in its source as in the repository, so links between
-/// pages hold. mdBook fails if the summary names a page that does not exist.
+/// Builds the book into `target/book`. The source folder has the repository's layout, so links between pages
+/// stay valid. mdBook fails if the summary names a page that does not exist.
 pub(crate) fn build() -> Task<()> {
     wheels::ensure()?;
     let source = target()?.join("book-source");
@@ -39,7 +39,8 @@ pub(crate) fn build() -> Task<()> {
     let whole = source.join("SUMMARY.md");
     fs::write(&whole, whole_summary(&text)).map_err(|error| failed(whole.display(), error))?;
     let mut book = Command::new(wheels::folder()?.join("bin/mdbook"));
-    // The settings are for docs alone, as `mdbook build` in the repository uses them.
+    // In book.toml, the source folder is `docs`, for `mdbook build` in the repository. That book has no other
+    // pages.
     book.env("MDBOOK_BOOK__SRC", ".");
     run(book.arg("build").arg(&source).arg("--dest-dir").arg(target()?.join("book")))
 }
@@ -48,7 +49,7 @@ fn copy(from: &Path, to: &Path) -> Task<()> {
     fs::copy(from, to).map(drop).map_err(|error| failed(from.display(), error))
 }
 
-/// Copies pages and pictures of a folder.
+/// Copies a folder recursively, and adapts the links of its pages to the book.
 fn copy_pages(from: &Path, to: &Path) -> Task<()> {
     fs::create_dir_all(to).map_err(|error| failed(to.display(), error))?;
     for entry in fs::read_dir(from).map_err(|error| failed(from.display(), error))?.flatten() {
@@ -67,14 +68,14 @@ fn copy_page(from: &Path, to: &Path) -> Task<()> {
     fs::write(to, links_of_the_book(&text)).map_err(|error| failed(to.display(), error))
 }
 
-/// A page whose links to code lead to the map of the code, because the book holds no code.
+/// Redirects a page's links to code to ARCHITECTURE.md, because the book contains no code.
 fn links_of_the_book(text: &str) -> String {
     with_targets(text, |target| {
         let from_root = target.trim_start_matches("../");
         let up = &target[..target.len() - from_root.len()];
         let is_code = CODE.iter().any(|folder| from_root.starts_with(folder));
         match from_root {
-            // mdBook makes the index of a page of this name.
+            // mdBook renders a page of this name as index.html.
             "README.md" => format!("{up}index.html"),
             _ if is_code => format!("{up}ARCHITECTURE.md"),
             _ => target.to_owned(),
@@ -82,7 +83,8 @@ fn links_of_the_book(text: &str) -> String {
     })
 }
 
-/// The summary of `docs`, seen from the folder above, with the pages outside of `docs`.
+/// The summary of the whole book: the pages of `docs`, relative to the folder above it, and the pages outside
+/// of `docs`.
 fn whole_summary(text: &str) -> String {
     let [(first, first_title), others @ ..] = ROOT_PAGES;
     let docs = with_targets(text, |target| format!("docs/{target}"));
@@ -91,7 +93,7 @@ fn whole_summary(text: &str) -> String {
     format!("# Summary\n\n[{first_title}]({first})\n{docs}\n\n# The project\n\n{others}")
 }
 
-/// A text with the targets of its links changed.
+/// Applies `change` to the target of every link in a text.
 fn with_targets(text: &str, change: impl Fn(&str) -> String) -> String {
     let mut parts = text.split("](");
     let mut all = parts.next().unwrap_or_default().to_owned();

@@ -1,9 +1,8 @@
-//! Sets a profile's parameters from its data.
+//! Runs `doorbell-calibrate`, which sets a profile's parameters from its data.
 
 use crate::command::{self, Task, run};
 use crate::workspace::root;
 
-/// Runs `doorbell-calibrate` with these arguments.
 pub(crate) fn run_with(arguments: &[&str]) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["run", "--quiet", "--release", "--package", "doorbell-calibrate", "--"]).args(arguments);

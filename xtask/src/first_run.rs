@@ -13,17 +13,18 @@ use std::time::Duration;
 const PAGE: &str = "docs/speed.md";
 const TABLE: &str = "<!-- first command -->";
 
-/// The check fails if the last figure is exceeded by more than this share.
+/// The check fails if the median exceeds the page's last figure by more than this share.
 const TOLERANCE: f64 = 0.10;
 const ROUNDS: usize = 3;
-/// Processors that the command may use. The figure is for two.
+/// Processors that the command may use. The page's figure is for two processors.
 const PROCESSORS: [u32; 2] = [0, 1];
-/// The time is not measured if other programs use these processors for more than this share of it.
+/// A time that is too long is no failure if other programs used these processors for more than this share of
+/// it.
 const OTHERS: f64 = 0.02;
 
 const FIRST_COMMAND: [&str; 8] = ["run", "--release", "--", "simulate", "--verb", "read", "--size", "64"];
 
-/// Clones the checked-out commit.
+/// Clones the checked-out commit into `to`.
 fn clone(to: &Path) -> Task<()> {
     let _ = fs::remove_dir_all(to);
     run(Command::new("git")
@@ -32,7 +33,7 @@ fn clone(to: &Path) -> Task<()> {
         .arg(to))
 }
 
-/// cargo in the clone, without any of this build's settings.
+/// cargo in the clone, on [`PROCESSORS`], without environment variables that change the build.
 fn cargo_in(clone: &Path, arguments: &[&str]) -> Command {
     let mut cargo = program("taskset");
     cargo
@@ -49,7 +50,8 @@ fn cargo_in(clone: &Path, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// One round: returns the wall time of the first command, and how long other programs used its processors.
+/// Runs the first command with an empty target folder. Returns its wall time, and the time for which other
+/// programs used its processors.
 fn round(clone: &Path) -> Task<(Duration, Duration)> {
     let _ = fs::remove_dir_all(clone.join("target"));
     let (meter, busy) = (Meter::start(), time_of_all(&PROCESSORS));
@@ -67,7 +69,7 @@ fn last() -> Task<f64> {
     seconds.ok_or_else(|| failed(PAGE, format!("the last row of the table at `{TABLE}` has no seconds")))
 }
 
-/// Measures three times and compares the median with the page.
+/// Measures [`ROUNDS`] times and compares the median with the page.
 pub(crate) fn check() -> Task<()> {
     if find("taskset").is_none() {
         return Err(Problem::Unavailable("taskset (util-linux) is needed".into()));
@@ -82,7 +84,8 @@ pub(crate) fn check() -> Task<()> {
     judge(median.as_secs_f64(), others.as_secs_f64(), last()?)
 }
 
-/// Compares the median with the last figure, in seconds. On a busy machine, only a short time says anything.
+/// Compares the median with the last figure. All times are in seconds. A long time on a busy machine proves
+/// nothing, so it makes the task unavailable.
 fn judge(median: f64, others: f64, last: f64) -> Task<()> {
     println!("median {median:.0} s, {PAGE} has {last:.0} s");
     let took = format!("{median:.0} s, where {PAGE} has {last:.0} s");

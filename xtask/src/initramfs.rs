@@ -1,4 +1,4 @@
-//! The file system of the emulated machine: busybox, the modules, the program and its libraries.
+//! Builds the file system of the emulated machine: busybox, the modules, the program and its libraries.
 
 use crate::command::{Problem, Task, failed, find, output, program};
 use crate::kernel::Kernel;
@@ -14,7 +14,7 @@ const INIT: &str = include_str!("init.sh");
 /// Path of the program in the machine.
 const PROGRAM: &str = "/native-test";
 
-/// Builds the archive. The machine runs the program with `arguments`.
+/// Builds the archive. The machine runs `binary` with `arguments`.
 pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive: &Path) -> Task<()> {
     let stage = archive.with_extension("files");
     let _ = fs::remove_dir_all(&stage);
@@ -43,20 +43,20 @@ pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive:
     pack(&stage, archive)
 }
 
-/// Programs that the machine runs besides busybox and the program, and the driver that libibverbs loads.
+/// The machine's programs besides busybox and the tested program, and the driver that libibverbs loads.
 fn guest_programs() -> Task<Vec<PathBuf>> {
     let programs = ["ip", "rdma"].map(find).into_iter().chain([rxe_driver()]);
     programs.collect::<Option<_>>().ok_or_else(|| Problem::Failed("ip, rdma or librxe is gone".into()))
 }
 
-/// The shared libraries of an ELF file, and the loader.
+/// The shared libraries of an ELF file and its dynamic loader, according to ldd.
 fn libraries(file: &Path) -> Task<Vec<PathBuf>> {
     let text = output(program("ldd").arg(file))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
 
-/// The file that tells libibverbs to load the driver.
+/// The file that makes libibverbs load the driver, if this machine has it.
 fn driver_settings() -> Option<PathBuf> {
     Some(PathBuf::from("/etc/libibverbs.d/rxe.driver")).filter(|file| file.exists())
 }

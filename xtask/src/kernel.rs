@@ -18,8 +18,7 @@ pub(crate) struct Kernel {
     pub(crate) modules: Vec<PathBuf>,
 }
 
-/// The kernel package of this machine's Debian. The kernel for clouds is not used, because it lacks
-/// Soft-RoCE.
+/// The kernel package of this machine's Debian release. Debian's cloud kernel lacks Soft-RoCE.
 fn package() -> Task<String> {
     let depends = lines(program("apt-cache").args(["depends", "linux-image-amd64"]))?;
     let mut names = depends.iter().filter_map(|line| line.trim().strip_prefix("Depends: "));
@@ -27,7 +26,7 @@ fn package() -> Task<String> {
     name.map(str::to_owned).ok_or_else(|| failed("apt-cache", "linux-image-amd64 depends on no kernel"))
 }
 
-/// The kernel in `cache`. If there is none, downloads the current kernel into `cache`.
+/// Returns the kernel in `cache`. If `cache` has none, downloads the current kernel first.
 pub(crate) fn fetch(cache: &Path) -> Task<Kernel> {
     let home = cache.join("kernel");
     if !home.exists() {
@@ -73,7 +72,7 @@ fn unpack(package: &Path, work: &Path) -> Task<()> {
     fs::write(kernel.join("modules"), order).map_err(|error| failed("modules", error))
 }
 
-/// The entry of a folder whose name satisfies `wanted`.
+/// The first entry of a folder whose name satisfies `wanted`.
 fn only_entry(folder: &Path, wanted: impl Fn(&str) -> bool) -> Task<PathBuf> {
     let entries = fs::read_dir(folder).map_err(|error| failed(folder.display(), error))?;
     let found = entries.flatten().find(|entry| wanted(&entry.file_name().to_string_lossy()));
@@ -100,9 +99,9 @@ fn modules(tree: &Path) -> Task<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The compressed kernel within a bzImage. According to the kernel's Documentation/arch/x86/boot.rst, the
-/// payload starts `payload_offset` bytes into the protected-mode code, after `setup_sects` + 1 sectors of
-/// set-up. Its last four bytes are the unpacked size.
+/// The compressed kernel within a bzImage. The kernel's Documentation/arch/x86/boot.rst defines the header.
+/// The protected-mode code follows `setup_sects` + 1 sectors of set-up code. The payload starts
+/// `payload_offset` bytes into the protected-mode code, and its last four bytes are the unpacked size.
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let number = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);
     let setup = (usize::from(*image.get(0x1f1)?) + 1) * 512;

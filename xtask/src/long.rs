@@ -6,8 +6,8 @@ use crate::test::{self, CheckStep, cargo, run_steps};
 use crate::{asan, first_run};
 use std::process::ExitCode;
 
-/// Minutes of the software NIC's soak, and kills of each role of the applications. `cargo xtask soak` does
-/// more.
+/// Minutes of the software NIC's soak, and kills of each role of the applications. `cargo xtask soak` has
+/// higher defaults.
 const SOFT_MINUTES: &str = "20";
 const KILLS: &str = "50";
 
@@ -19,7 +19,7 @@ fn apps() -> Task<()> {
     soak::run_apps(&Apps { kills: KILLS.to_owned(), ..Apps::default() })
 }
 
-/// Commands on pages that take longer than the tests may.
+/// Runs the commands on pages that are too slow for `cargo xtask test`.
 fn long_pages() -> Task<()> {
     let mut tests = cargo(&["test", "--quiet", "--package", "doorbell-cli", "--test", "cli"]);
     run(tests.args(["--", "pages::pages_show"]).env("DOORBELL_LONG_PAGES", "1"))
@@ -36,7 +36,6 @@ const STEPS: [CheckStep<'static>; 8] = [
     ("applications that are killed", &apps),
 ];
 
-/// Runs all steps.
 pub(crate) fn run_all() -> ExitCode {
     run_steps(&STEPS)
 }

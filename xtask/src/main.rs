@@ -113,12 +113,12 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs the tests for a change since `commit`.
+/// Runs the quick tests of the changes since `commit`.
 fn quick(commit: &str) -> ExitCode {
     exit_code(test::run_quick(commit))
 }
 
-/// The exit code of a task.
+/// Turns a task's result into an exit code. A task that could not finish has exit code 2.
 fn ended(task: command::Task<u8>) -> ExitCode {
     exit_code(task.map(ExitCode::from))
 }

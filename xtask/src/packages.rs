@@ -1,4 +1,4 @@
-//! Debian packages that the emulated machine needs, and packages of programs that the tests run.
+//! Installs Debian packages that the emulated machine needs, and packages of programs that the tests run.
 
 use crate::command::{Problem, Task, find, lines, program, run};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("dpkg", "dpkg"),
 ];
 
-/// The Soft-RoCE driver of libibverbs, from ibverbs-providers, which depends on libibverbs itself.
+/// The Soft-RoCE driver of libibverbs. Package ibverbs-providers contains the driver and depends on
+/// libibverbs.
 pub(crate) fn rxe_driver() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path().join("libibverbs"));
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
@@ -26,8 +27,8 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
     })
 }
 
-/// Packages of RDMA programs that run unmodified on the software NIC, and of tools with which tests inspect
-/// results. Each has a program that shows whether it is installed.
+/// Packages of RDMA programs that run unmodified on the software NIC, and of tools that tests need. The
+/// second name is a program that shows whether the package is installed.
 const TESTED_PROGRAMS: [(&str, &str); 15] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
@@ -57,7 +58,8 @@ const FILES: [(&str, &str); 7] = [
     ("libmimalloc2.0", "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"),
 ];
 
-/// Packages with which the software NIC is compared, each with a program.
+/// Packages that `cargo xtask peers` measures or needs, each with a program that shows whether it is
+/// installed.
 const MEASURED_PROGRAMS: [(&str, &str); 4] = [
     ("perftest", "ib_write_bw"),
     ("ucx-utils", "ucx_perftest"),
@@ -100,7 +102,7 @@ fn is_root() -> bool {
     lines(Command::new("id").arg("-u")).is_ok_and(|lines| lines == ["0"])
 }
 
-/// Updates apt's package list, if this process may.
+/// Updates apt's package list. Only root can do that.
 pub(crate) fn update() -> Task<()> {
     if is_root() {
         run(program("apt-get").args(["update", "-qq"]))
@@ -124,7 +126,7 @@ pub(crate) fn ensure_tested_programs() -> Task<()> {
     install(missing_tested_programs)
 }
 
-/// Installs the packages that `peers` measures, if possible.
+/// Installs the packages that `cargo xtask peers` needs, if possible.
 pub(crate) fn ensure_measured_programs() -> Task<()> {
     install(|| without_program(&MEASURED_PROGRAMS))
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// Number of worst sentences to list, unless `--worst` states another.
 const WORST: usize = 20;
 
-/// Most characters of a listed sentence that are printed.
+/// Maximum number of characters that are printed of a listed sentence.
 const SHOWN: usize = 200;
 
-/// Prints a line; a reader that has closed the pipe is no failure.
+/// Prints a line. Ignores errors, because the reader may have closed the pipe.
 macro_rules! say {
     ($($text:tt)*) => { let _ = writeln!(std::io::stdout(), $($text)*); };
 }
@@ -27,7 +27,7 @@ pub(crate) struct ProseOptions {
 }
 
 impl ProseOptions {
-    /// Reads the options; `None` if one is wrong.
+    /// Reads the options. Returns `None` if one is wrong.
     pub(crate) fn parse(options: &[&str]) -> Option<ProseOptions> {
         let mut parsed = ProseOptions { worst: WORST, paths: Vec::new() };
         let mut rest = options.iter();
@@ -69,7 +69,7 @@ impl Unit {
         Measure::of(self.sentences.iter().map(|(_, sentence)| sentence))
     }
 
-    /// The limits that the unit exceeds, in words.
+    /// Describes each limit that the unit exceeds.
     fn breaches(&self) -> Vec<String> {
         let wide = (!self.wide.is_empty()).then(|| {
             format!("{} lines of more than {} columns", self.wide.len(), doorbell_prose::MOST_COLUMNS)
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     Ok(u8::from(beyond))
 }
 
-/// A step of `cargo xtask test`: fails if a page, or the comments or messages of a crate, are beyond a limit.
+/// A step of `cargo xtask test`. Fails if a page, or the comments or messages of a crate, exceed a limit.
 pub(crate) fn check() -> Task<()> {
     match list_breaches(&units(&[])?) {
         false => Ok(()),
@@ -137,12 +137,13 @@ fn list_worst(units: &[Unit], most: usize) {
     }
 }
 
-/// How bad a sentence is: words beyond 30, and 8 words for each reference and each odd beginning.
+/// Badness of a sentence: 1 for each word beyond 30, 8 for each reference word, and 8 for an odd beginning.
 fn weight(sentence: &Sentence) -> usize {
     sentence.words.saturating_sub(30) + 8 * (sentence.references + usize::from(sentence.odd))
 }
 
-/// The units of these paths; `-` is standard input. Without paths, all pages and crates.
+/// The units of these paths. The path `-` is standard input. Without paths, the units are all pages and
+/// crates.
 fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     let mut units = BTreeMap::new();
     let mut files = Vec::new();
@@ -178,7 +179,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     Ok(units.into_values().collect())
 }
 
-/// The files with prose below a path.
+/// Adds the files with prose below a path to `files`.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Task<()> {
     let doing = |error| failed(path.display(), error);
     if path.is_dir() {
@@ -217,7 +218,7 @@ fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) {
         Some("json") if shown.starts_with("docs/schemas") => {
             add("docs/schemas".to_owned(), &descriptions(text), &[]);
         }
-        // A page in a crate's folder is a test's input.
+        // A page in a crate's folder is input of a test.
         Some("md") if shown.starts_with("crates") => {}
         // Standard input has no extension.
         Some("md") | None => {

@@ -1,4 +1,4 @@
-//! The emulated machine.
+//! Runs the emulated machine.
 
 use crate::command::{Problem, Task, failed, program};
 use std::io::{BufRead, BufReader, Read};
@@ -7,17 +7,18 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A machine that prints nothing for this long hangs. Its program prints a line for each check, and now and
-/// then during a long one. So a slow machine may take as long as it needs.
+/// A machine that prints nothing for this long is considered hung. The program in the machine prints a line
+/// for each check, and more lines during a long check. So a slow machine may take as long as it needs.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// The emulated processor. On real processors, the kernel copies aligned words whole. With fast string
-/// instructions, it leaves copying to them, and an emulated processor executes them byte by byte.
+/// The emulated processor, without fast string instructions. The kernel would copy with these instructions,
+/// and an emulated processor executes them byte by byte. Without them, the kernel copies aligned words whole,
+/// as on real processors.
 const PROCESSOR: &str = "max,erms=off,fsrm=off";
 
 /// Starts the machine, prints its output, and returns its exit code.
 pub(crate) fn boot(vmlinux: &Path, archive: &Path) -> Task<u8> {
-    // The machine is killed with this process, even if this process is killed.
+    // `--pdeathsig` kills the machine when this process exits, even if this process is killed.
     let mut command = program("setpriv");
     command.args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-M", "q35"]);
     command.args(["-accel", "tcg,thread=multi", "-cpu", PROCESSOR]);
@@ -34,14 +35,14 @@ pub(crate) fn boot(vmlinux: &Path, archive: &Path) -> Task<u8> {
         return Err(Problem::Failed(format!("the emulated machine printed nothing for {SILENCE:?}")));
     }
     let status = child.wait().map_err(|error| failed("qemu-system-x86_64", error))?;
-    // The debug-exit device turns every value that is written to it into an odd exit code.
+    // The isa-debug-exit device turns a value v that is written to it into the exit code 2v + 1.
     match status.code() {
         Some(code) if code & 1 == 1 => Ok((code >> 1) as u8),
         _ => Err(Problem::Failed(format!("the emulated machine ended by itself ({status})"))),
     }
 }
 
-/// Reads the lines of a pipe on a thread of its own.
+/// Reads the lines of a pipe on a separate thread.
 fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -50,7 +51,7 @@ fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     lines
 }
 
-/// Prints lines until their end. Returns `false` if no line comes for too long.
+/// Prints lines until the pipe closes. Returns `false` if no line arrives for [`SILENCE`].
 fn print(lines: &Receiver<Vec<u8>>) -> bool {
     loop {
         match lines.recv_timeout(SILENCE) {

@@ -1,9 +1,9 @@
-//! Figures that pages record in tables. The last row is the current one.
+//! Reads figures that pages record in tables. The last row of a table is the current one.
 
 use crate::command::{Task, failed};
 use crate::workspace::root;
 
-/// The cells of the last row of the table behind `marker` on a page, without emphasis.
+/// The cells of the last row of the table behind `marker` on a page, without asterisks.
 pub(crate) fn last_row(page: &str, marker: &str) -> Task<Vec<String>> {
     let text = std::fs::read_to_string(root().join(page)).map_err(|error| failed(page, error))?;
     parse(&text, marker).ok_or_else(|| failed(page, format!("no table at `{marker}`")))

@@ -7,18 +7,18 @@ use crate::{initramfs, kernel, packages, qemu};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Builds the program that runs in the machine, with the cargo profile of this program.
+/// Builds the program that runs in the machine, with cargo's `dev` profile.
 fn build(target: &Path) -> Task<PathBuf> {
     let mut build = command::cargo();
     // Building the whole workspace gives dependencies the features that `cargo test --workspace` uses. After
-    // it, nothing is left to build.
+    // that command, no dependency must be built again.
     build.args(["build", "--quiet", "--workspace", "--example", "native-test"]);
     command::run(build.current_dir(root()).env("CARGO_TARGET_DIR", target))?;
     Ok(target.join("debug/examples/native-test"))
 }
 
-/// Runs the program in the machine and returns its exit code. The arguments are a part of the names of
-/// checks, or the processes to kill.
+/// Runs the program in the machine and returns its exit code. The arguments state a part of the names of
+/// checks, or the number of processes to kill.
 pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     packages::ensure()?;
     let target = workspace::target()?;

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Number of differing runs whose fields are printed, and number of fields for each.
+/// Maximum number of differing runs whose fields are printed, and maximum number of fields for each.
 const SHOWN: (usize, usize) = (20, 4);
 
 /// Command line options.
@@ -27,12 +27,12 @@ pub(crate) struct Options<'a> {
     commit: Option<&'a str>,
     faster: bool,
     list: bool,
-    /// Leaves sentences out of the comparison, and lists those that differ.
+    /// Leaves sentences out of the comparison, and lists the sentences that differ.
     words: bool,
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options; `None` if one is wrong.
+    /// Reads the options. Returns `None` if one is wrong.
     pub(crate) fn parse(arguments: &[&'a str]) -> Option<Options<'a>> {
         let mut options = Options::default();
         for &argument in arguments {
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options<'_>) -> Task<u8> {
     if options.list {
         let runs = runs::all(&profiles_of_tree()?).into_iter().chain(runs::unlike());
         let lines = runs.map(|run| format!("doorbell {run}\n"));
-        // It is no failure if the reader has closed the pipe.
+        // Ignore errors, because the reader may have closed the pipe.
         let _ = std::io::stdout().write_all(lines.collect::<String>().as_bytes());
         return Ok(0);
     }
@@ -89,7 +89,7 @@ fn profiles(program: &Path) -> Task<Vec<String>> {
     Ok(profiles.iter().filter_map(|p| Some(p.get("name")?.as_str()?.to_owned())).collect())
 }
 
-/// The runs that both programs can make.
+/// The runs that both programs can execute.
 fn runs_of_both(before: &Path, now: &Path) -> Task<Vec<String>> {
     let mut runs = runs::all(&profiles_of_both(before, now)?);
     if reads_unlike(before)? && reads_unlike(now)? {
@@ -161,7 +161,7 @@ fn show(pair: &RunPair, differences: &[Difference], most: usize) {
     }
 }
 
-/// The summary, which is the last line of output.
+/// The last line of output, which summarizes the differences.
 fn summary(runs: usize, events: usize, results: usize, commit: &str, no_hash: bool) -> String {
     let what = if no_hash { "events" } else { "events and hashes" };
     match (events, results) {

@@ -14,10 +14,10 @@ const PARTS: [SoakPart; 4] = [
     ("apps", || run_apps(&Apps::default())),
 ];
 
-/// Cases of the simulator's part.
+/// Number of random programs of the simulator's part.
 const SIM_CASES: u64 = 100_000;
 
-/// Option sets of each profile.
+/// Number of option sets of each profile.
 const OPTION_CASES: u64 = 500;
 
 /// Runs one part, or all parts.
@@ -29,14 +29,14 @@ pub(crate) fn run_parts(part: Option<&str>) -> Task<()> {
     PARTS.iter().filter(|(name, _)| part.is_none_or(|part| part == *name)).try_for_each(|(_, run)| run())
 }
 
-/// Random programs on random clusters.
+/// Runs random programs on random simulated clusters.
 fn sim() -> Task<()> {
     let mut cargo = tests("doorbell-sim", "sim", "soak::");
     cargo.env("DOORBELL_SOAK_CASES", SIM_CASES.to_string()).env_remove("DOORBELL_SOAK_SEED");
     run(&mut cargo)
 }
 
-/// Random options of workloads and systems. `DOORBELL_SEED` may set the seed.
+/// Runs random options of workloads and systems. The environment variable `DOORBELL_SEED` may set the seed.
 fn options() -> Task<()> {
     let mut cargo = tests("doorbell-lab", "lab", "options::");
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
@@ -47,7 +47,7 @@ fn options() -> Task<()> {
 pub(crate) struct Soft {
     pub(crate) minutes: String,
     pub(crate) seed: Option<String>,
-    /// Prefix of the cases to run; all cases if absent.
+    /// Prefix of the names of the cases to run. If absent, all cases run.
     pub(crate) case: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Soft {
     }
 }
 
-/// Processes on the software NIC that are killed in the middle of their work.
+/// Stops, kills and starves processes on the software NIC in the middle of their work.
 pub(crate) fn run_soft(soft: &Soft) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", "doorbell-soft", "--lib", "--"]);
@@ -123,8 +123,8 @@ impl Apps {
     }
 }
 
-/// Kills processes of each role of the applications. The build is the one for tests, because the processes
-/// mostly wait for each other and for time-outs.
+/// Kills processes of each role of the applications. Cargo's `test` profile is fast enough, because the
+/// processes mostly wait for each other and for time-outs.
 pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--package", "doorbell-soft-so", "--test", "soft-so", "--"]);
@@ -132,8 +132,8 @@ pub(crate) fn run_apps(apps: &Apps) -> Task<()> {
     run(cargo.env("DOORBELL_SOAK_KILLS", &apps.kills).env("DOORBELL_SOAK_SEED", &apps.seed))
 }
 
-/// Runs the tests of a module in a package's test program. The cargo profile is `release` with all checks,
-/// but without options that make linking slow.
+/// Runs the tests of a module in a package's test program. The cargo profile `soak` is `release` with debug
+/// assertions and overflow checks, and without LTO.
 fn tests(package: &str, program: &str, module: &str) -> Command {
     let mut cargo = command::cargo();
     cargo.args(["test", "--quiet", "--profile", "soak", "--package", package, "--test", program]);

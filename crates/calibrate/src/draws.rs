@@ -1,8 +1,9 @@
-//! Draws of all parameters together from their distribution given the data.
+//! Draws all parameters together from their distribution given the data.
 //!
-//! Slopes of the data generate proposals. The findings with each proposal determine its probability of being
-//! drawn (importance resampling without replacement: Gelman and others, Bayesian Data Analysis, 10.4). Few
-//! proposals beyond a cliff, which slopes do not see, are drawn.
+//! A random walk generates proposals from a linear model, which has the slopes of the data at the fit. Then
+//! the data are evaluated at each proposal, and the results determine its probability of being drawn. This is
+//! importance resampling without replacement (Gelman and others, Bayesian Data Analysis, 10.4). The slopes do
+//! not show a cliff, but few proposals beyond a cliff are drawn.
 
 use crate::fit::{Fit, Look, residual};
 use crate::space::Space;
@@ -17,29 +18,30 @@ use std::f64::consts::TAU;
 /// Proposals per draw.
 const PROPOSALS: usize = 4;
 
-/// Steps of the walk between proposals. After these, proposals are independent.
+/// Steps of the walk between two proposals. So many steps make proposals independent.
 const APART: u32 = 1000;
 
-/// Most tries for one proposal that a profile allows.
+/// Maximum number of tries until a profile allows a proposal.
 const PATIENCE: u32 = 20;
 
-/// Seed of the walk.
+/// Seed of all random numbers.
 const SEED: u64 = 1;
 
 /// The draws and their quality.
 pub(crate) struct Draws {
-    /// By draw: points of all parameters, calibrated ones first.
+    /// The point of each draw, with calibrated parameters first.
     pub(crate) places: Vec<Vec<f64>>,
-    /// By draw: root mean square of the data's errors, in standard errors.
+    /// For each draw, the root mean square of the data's errors, in standard errors.
     pub(crate) off: Vec<f64>,
-    /// Effective number of proposals (Kish): as many draws with equal weights would be worth as much.
+    /// Effective number of proposals (Kish): this many proposals with equal weights have as much information.
     pub(crate) worth: f64,
 }
 
-/// Draws points around a fit, with `look` for the findings at each proposal.
+/// Draws points around a fit. `look` evaluates the data at the proposals. `may_be` returns whether a profile
+/// allows a point.
 ///
 /// # Errors
-/// If `look` fails, or if hardly any proposal is one that a profile allows: one sentence.
+/// One sentence, if `look` fails, or if a profile allows no proposal in [`PATIENCE`] tries.
 pub(crate) fn draw(
     space: &Space,
     data: &[Datum],
@@ -54,7 +56,7 @@ pub(crate) fn draw(
         (0..DRAWS * PROPOSALS).map(|_| walk.propose(may_be, &mut random)).collect();
     let proposals = proposals.ok_or(far_out)?;
     let found = look(&proposals)?;
-    // Log-likelihood of the data, relative to the slopes' estimate.
+    // Logarithm of a proposal's weight: the log-likelihood of the data, minus its estimate by the slopes.
     let beyond = |(z, found): (&Vec<f64>, &Vec<f64>)| {
         likelihood(data.iter().zip(found).map(|(datum, &found)| residual(datum, found)))
             - walk.likelihood(&DVector::from(z.clone()))
@@ -89,13 +91,13 @@ fn worth(logarithms: &[f64]) -> f64 {
     weights.clone().sum::<f64>().powi(2) / weights.map(|weight| weight * weight).sum::<f64>()
 }
 
-/// Log-likelihood of data with these errors, in standard errors.
+/// Log-likelihood of data with these errors, up to a constant. Errors are in standard errors.
 fn likelihood(off: impl Iterator<Item = f64>) -> f64 {
     -off.map(|off| off * off).sum::<f64>() / 2.0
 }
 
-/// A walk through the parameters' distribution, as slopes estimate it: elliptical slice sampling (Murray,
-/// Adams, MacKay, 2010).
+/// A random walk through the parameters' distribution, as the slopes estimate it. The method is elliptical
+/// slice sampling (Murray, Adams, MacKay, 2010).
 struct Walk<'a> {
     data: &'a [Datum],
     fit: &'a Fit,
@@ -123,7 +125,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Moves to a point on an ellipse through the current point and a point that is drawn without the data.
+    /// Moves to a point on an ellipse through the current point and a point that is drawn from the
+    /// distribution without data.
     fn step(&mut self, random: &mut Xoshiro256PlusPlus) {
         let mut normal = || -> f64 { StandardNormal.sample(random) };
         let other = DVector::from_fn(self.at.len(), |_, _| normal());
@@ -137,7 +140,7 @@ impl<'a> Walk<'a> {
                 self.at = there;
                 return;
             }
-            // Shrink the interval towards the current point, which is likely enough.
+            // Shrink the interval towards the current point, whose likelihood is sufficient.
             if angle < 0.0 {
                 low = angle
             } else {
@@ -147,7 +150,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Log-likelihood of the data at a point, as slopes estimate it.
+    /// Log-likelihood of the data at a point, as the slopes estimate it.
     fn likelihood(&self, z: &DVector<f64>) -> f64 {
         let steps = z - &self.fitted;
         let (below, above) = (steps.map(|step| step.min(0.0)), steps.map(|step| step.max(0.0)));
@@ -172,8 +175,8 @@ mod tests {
     use crate::space::Free;
     use nalgebra::DMatrix;
 
-    /// Findings for a sum of two parameters, one of them assumed, and for a limit that slopes at the fit do
-    /// not see.
+    /// Findings for a sum of two parameters, and for a limit that the slopes at the fit do not show. One of
+    /// the parameters is assumed.
     fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
         let of = |z: &Vec<f64>| {
             let limit = if z[1] < -0.3 { 0.5 } else { 1.0 };
@@ -199,7 +202,7 @@ mod tests {
         draw(&space, &data, &fit, &|_| true, &found).unwrap().places
     }
 
-    /// Draws keep the sum, but not each of the two parameters.
+    /// Draws keep the sum near its datum, while both parameters vary.
     #[test]
     fn draws_keep_to_the_data() {
         let drawn = drawn();

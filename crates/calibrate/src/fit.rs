@@ -1,4 +1,4 @@
-//! The fit: results near the measured data, with parameters near their likely values.
+//! Fits the parameters: results come near the measured data, and parameters stay near their likely values.
 
 use crate::space::{Free, Space};
 use doorbell_reproduce::calibration::{Datum, Target};
@@ -6,20 +6,20 @@ use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 
-/// Distance by which a parameter is moved to measure its effect. It is so large that a run's random draws are
-/// small beside the effect.
+/// Distance on its scale by which a parameter is moved to measure its effect. The distance is so large that
+/// the effect exceeds the noise of a run's random draws.
 const STEP: f64 = 0.3;
 
 /// The search ends when the relative gain of the sum of squares, or the relative step, falls below this.
 const ENOUGH: f64 = 1e-2;
 
-/// Evaluations of all data that are allowed per parameter.
+/// Limit on a search's evaluations of all data, in multiples of the number of parameters plus 1.
 const PATIENCE: usize = 4;
 
 /// Length of the first step, in standard deviations of all parameters together.
 const FIRST_STEP: f64 = 3.0;
 
-/// Distance at which another valley is looked for, in standard deviations of a parameter without data.
+/// Distance at which a better point is looked for, in standard deviations of a parameter without data.
 const FAR: f64 = 0.5;
 
 /// Evaluates every datum at each of several points. A point holds the parameters on their scales.
@@ -43,23 +43,24 @@ pub(crate) struct Fit {
     pub(crate) z: Vec<f64>,
     /// Finding for each datum at the fitted point.
     pub(crate) found: Vec<f64>,
-    /// Slopes of the data's residuals with each parameter at the fitted point, a row for each datum.
+    /// Slopes of the residuals at the fitted point, with a row for each datum and a column for each
+    /// parameter.
     pub(crate) slopes: DMatrix<f64>,
-    /// Changes of the findings with the calibrated parameters, in standard errors of the data.
+    /// Slopes of the findings with respect to the calibrated parameters, in standard errors of the data.
     pub(crate) moves: Sides,
-    /// Changes of the findings with the assumed parameters, in standard errors of the data.
+    /// Slopes of the findings with respect to the assumed parameters, in standard errors of the data.
     pub(crate) assumed: Sides,
-    /// Number of evaluations of all data, without those for slopes.
+    /// Number of evaluations of all data, without the evaluations for slopes.
     pub(crate) looks: usize,
     /// The search's own name for the reason why it ended.
     pub(crate) ended: String,
 }
 
-/// Finds the point at which data and parameters together are nearest to their targets. The search starts in
-/// the middle of all ranges.
+/// Finds the point with the least sum of squares: of the data's residuals, and of the parameters on their
+/// scales. The search starts in the middle of all ranges.
 ///
 /// # Errors
-/// If a run fails or the user stops it: one sentence.
+/// One sentence, if a run fails or the user stops it.
 pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit, String> {
     let z = DVector::zeros(space.free.len());
     let mut problem = Problem { space, data, look, z, found: Err("no point was evaluated".into()) };
@@ -71,8 +72,8 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
         .with_patience(PATIENCE)
         .with_scale_diag(false);
     let (mut least, mut looks) = (f64::INFINITY, 0);
-    // A corner can end a search early. So another search starts where it ended, with long steps again, as
-    // long as that helps. Then a better point elsewhere is tried, if there is one.
+    // A corner can end a search early. So another search starts at the end of the previous search, with long
+    // steps again, as long as that helps. Then a better point elsewhere is tried, if there is one.
     let (ends, found, ended) = loop {
         let (there, report) = search.minimize(problem);
         problem = there;
@@ -92,7 +93,7 @@ pub(crate) fn fit(space: &Space, data: &[Datum], look: &Look<'_>) -> Result<Fit,
     Ok(Fit { z: problem.z.as_slice().to_vec(), found, slopes, moves, assumed, looks, ended })
 }
 
-/// The problem to minimise: residuals of the data, then the parameters.
+/// The problem to minimise. Its residuals are the residuals of the data and then the parameters.
 struct Problem<'a> {
     space: &'a Space,
     data: &'a [Datum],
@@ -118,9 +119,9 @@ impl Problem<'_> {
         all.map(|residual| residual * residual).sum::<f64>() / 2.0
     }
 
-    /// Looks for a better valley far from the current point, which has these findings. Each parameter is
-    /// moved far to both sides, and the rest follows the slopes. If the best of these points is better, it
-    /// becomes the current one. Returns whether it did.
+    /// Looks for a better point far from the current point, which has the findings `found`. Moves each
+    /// parameter by [`FAR`] to both sides, and all other parameters along the slopes. If the best of these
+    /// points is better than the current point, it becomes the current point. Returns whether it did.
     fn goes_elsewhere(&mut self, ends: &Ends, found: &[f64]) -> Result<bool, String> {
         let covariance = covariance(&ends.slopes(self.data, residual))?;
         let moved = |i: usize, far: f64| {
@@ -142,7 +143,8 @@ impl Problem<'_> {
         }
     }
 
-    /// Findings with each parameter moved by equal steps down and up, so that a corner counts half.
+    /// Findings with each parameter moved by equal steps down and up. Equal steps average the slopes on both
+    /// sides of a corner.
     fn ends(&self) -> Result<Ends, String> {
         let here = self.z.as_slice();
         let steps: Vec<[(f64, f64); 2]> =
@@ -163,10 +165,11 @@ impl Problem<'_> {
     }
 }
 
-/// Covariance of parameters with these slopes, on their scales. Without data, each has a variance of 1 there.
+/// Covariance of the parameters on their scales, from the slopes of the data. Without data, each parameter
+/// has a variance of 1 on its scale.
 ///
 /// # Errors
-/// If the matrix has no inverse, which no slopes cause.
+/// If the matrix has no inverse. This does not happen with finite slopes.
 pub(crate) fn covariance(slopes: &DMatrix<f64>) -> Result<DMatrix<f64>, String> {
     let parameters = slopes.ncols();
     let information = slopes.transpose() * slopes + DMatrix::identity(parameters, parameters);
@@ -181,20 +184,21 @@ fn moved(here: &[f64], i: usize, to: f64) -> Vec<f64> {
     z
 }
 
-/// Changes of the data with each parameter, below and above the point. Each matrix has a row for each datum.
+/// Slopes of the data below and above the point. Each matrix has a row for each datum and a column for each
+/// parameter.
 pub(crate) type Sides = [DMatrix<f64>; 2];
 
 /// Findings with each parameter moved down and up.
 struct Ends {
     /// Distance of each parameter's move down and up.
     far: Vec<[f64; 2]>,
-    /// Findings of each parameter's move down and then up.
+    /// Findings of each parameter's move down, and then of its move up.
     there: Vec<Vec<f64>>,
 }
 
 impl Ends {
-    /// Slope of `measure` of each datum with each parameter, from the lower to the upper end: a row for each
-    /// datum.
+    /// Slope of `measure` from the lower to the upper end, with a row for each datum and a column for each
+    /// parameter.
     fn slopes(&self, data: &[Datum], measure: impl Fn(&Datum, f64) -> f64) -> DMatrix<f64> {
         DMatrix::from_fn(data.len(), self.far.len(), |datum, parameter| {
             let [below, above] = [0, 1].map(|end| measure(&data[datum], self.at(parameter, end)[datum]));
@@ -273,7 +277,8 @@ mod tests {
         Datum::new(id, target, 0.01)
     }
 
-    /// The sum of a and b, a alone, and twice b. All grow with d, which is assumed, and nothing depends on c.
+    /// Findings: the sum of a and b, a alone, and twice b. All grow with d, which is assumed. None depends on
+    /// c.
     fn found(z: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, String> {
         let space = space();
         let of = |z: &Vec<f64>| {
@@ -307,7 +312,7 @@ mod tests {
         }
     }
 
-    /// The error of a datum without itself equals its error in a fit without it.
+    /// The estimated error of a left-out datum is near its error in a fit without the datum.
     #[test]
     fn errors_without_a_datum_are_those_of_a_fit_without_it() {
         let all = [
@@ -324,13 +329,13 @@ mod tests {
         assert!(told.0.abs() < told.1.abs());
     }
 
-    /// Two values of a meet the data. The middle of the range is nearer to the one that meets them less well.
+    /// Two values of a meet the datum. The search starts nearer to the value that meets the datum less well.
     #[test]
     fn another_valley_is_found() {
         let data = [datum("valleys", Target::Number(10.0))];
         let look = |z: &[Vec<f64>]| {
-            // A cliff down to the measured value. It is farther from the bottom of the first valley than
-            // slopes reach.
+            // A cliff down to the measured value. The cliff is farther from the bottom of the first valley
+            // than the slopes reach.
             let of = |z: &Vec<f64>| {
                 vec![if z[0] > 0.35 { 10.0 } else { 10.0 * (0.05 + (z[0] + 0.1).powi(2)).exp() }]
             };

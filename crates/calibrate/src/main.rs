@@ -80,7 +80,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
         ));
     }
     if !dry {
-        // Fails now if the file is not writable, not after a quarter of an hour.
+        // If the file is not writable, fail now instead of after a quarter of an hour.
         replace(&path, &text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     signal_hook::flag::register(SIGINT, interrupt.clone()).map_err(|e| e.to_string())?;
@@ -112,6 +112,6 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("toml.new");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    // A partial file is of no use.
+    // A partially written file is of no use.
     written.inspect_err(|_| _ = std::fs::remove_file(&beside))
 }

@@ -1,4 +1,4 @@
-//! Parameters that are calibrated, each on its scale, and parameters that are uncertain besides.
+//! The calibrated parameters, each on its scale, and the other uncertain parameters.
 
 use doorbell_nic::{Basis, Parameter, Profile, Spread};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ pub(crate) struct Free {
     pub(crate) spread: Spread,
 }
 
-/// Number of steps tried. If none of them changes the value, no further step does.
+/// Number of multiples of a step that are tried. If none of them changes the value, no larger multiple does.
 const FURTHEST: u32 = 10;
 
 impl Free {
@@ -23,13 +23,13 @@ impl Free {
         Free { name: parameter.name.clone(), spread }
     }
 
-    /// The value at a point of the scale, as a file states it.
+    /// The value at a point of the scale, rounded as a file states it.
     pub(crate) fn value(&self, z: f64) -> f64 {
         self.spread.value(z)
     }
 
-    /// A point about `step` from `z` with another value, and the distance between the two values on the
-    /// scale. If there is no other value, because nothing lies below 0, returns `z` and 0.
+    /// A point with another value, at the smallest multiple of `step` from `z`, and the distance between the
+    /// two values on the scale. If there is no other value, because nothing lies below 0, returns `z` and 0.
     pub(crate) fn step(&self, z: f64, step: f64) -> (f64, f64) {
         let from = self.value(z);
         let places = (1..=FURTHEST).map(|n| z + step * f64::from(n));
@@ -40,7 +40,8 @@ impl Free {
     }
 }
 
-/// All parameters. A point has a number for each, calibrated ones first. Missing numbers are 0.
+/// All uncertain parameters. A point has a number for each, with calibrated parameters first. Missing numbers
+/// count as 0.
 pub(crate) struct Space {
     /// Calibrated parameters, on scales around the middle of their ranges.
     pub(crate) free: Vec<Free>,
@@ -56,10 +57,10 @@ impl Space {
     }
 
     /// The parameters of a profile with this text. A parameter that the profile takes from its base was
-    /// calibrated there, so it is as uncertain as an assumed one.
+    /// calibrated there, so it counts as assumed here.
     ///
     /// # Errors
-    /// If the profile has no calibrated parameter with a range: one sentence.
+    /// One sentence, if the text is not TOML, or if the profile has no calibrated parameter with a range.
     pub(crate) fn of(profile: &Profile, text: &str) -> Result<Space, String> {
         let document: DocumentMut = text.parse().map_err(|e| format!("the profile cannot be read: {e}"))?;
         let is_own = |p: &Parameter| {
@@ -88,7 +89,7 @@ impl Space {
         }
     }
 
-    /// Values at a point, by name.
+    /// Values at a point, by name. They include parameters that always have the value of another parameter.
     pub(crate) fn values(&self, z: &[f64]) -> BTreeMap<String, f64> {
         let moved = self.free.iter().chain(&self.assumed).zip(z);
         self.profile.with_followers(moved.map(|(free, &z)| (free.name.as_str(), free.value(z))))
@@ -97,7 +98,7 @@ impl Space {
     /// The profile with the values at a point.
     ///
     /// # Errors
-    /// If a parameter cannot have its value: one sentence.
+    /// One sentence, if a parameter cannot have its value.
     pub(crate) fn profile(&self, z: &[f64]) -> Result<Profile, String> {
         self.profile.with_set(&self.values(z)).map_err(|error| error.to_string())
     }

@@ -8,20 +8,21 @@ use std::collections::BTreeSet;
 
 /// Uncertainty of a fit, to first order around the fitted values.
 pub(crate) struct Sure {
-    /// Covariance of the parameters on their scales. Without data, each has a variance of 1 there.
+    /// Covariance of the parameters on their scales. Without data, each parameter has a variance of 1 on its
+    /// scale.
     pub(crate) covariance: DMatrix<f64>,
-    /// For each datum that is a number: relative error of the fit, and relative error of a fit without the
-    /// datum.
+    /// For each datum that is a number, the relative error of the fit, and the estimated relative error of a
+    /// fit without the datum.
     pub(crate) errors: Vec<Option<(f64, f64)>>,
     /// Error of the model that its parameters do not explain.
     pub(crate) model: ModelError,
 }
 
-/// Weight of the prior for the model's error: it counts as much as this many data. The prior is the standard
-/// error that the data were given.
+/// Weight of the prior for the model's error, in number of data. The prior is the usual standard error of
+/// data.
 const SUPPOSED: f64 = 3.0;
 
-/// Least correlation at which two parameters cannot be told apart.
+/// Correlation beyond which two parameters count as indistinguishable.
 const ALIKE: f64 = 0.8;
 
 /// A parameter counts as unknown if the data leave it more than this share of its standard deviation without
@@ -53,7 +54,7 @@ impl Sure {
         self.covariance[(parameter, parameter)].sqrt()
     }
 
-    /// Whether the data say little of a parameter.
+    /// Whether the data say little about a parameter.
     pub(crate) fn is_unknown(&self, parameter: usize) -> bool {
         self.deviation(parameter) > UNKNOWN
     }
@@ -62,7 +63,7 @@ impl Sure {
         self.covariance[(a, b)] / (self.deviation(a) * self.deviation(b))
     }
 
-    /// Pairs of parameters that cannot be told apart, with their correlation: a change of one can offset a
+    /// Pairs of indistinguishable parameters with their correlation. A change of one parameter can offset a
     /// change of the other.
     pub(crate) fn alike(&self) -> Vec<(usize, usize, f64)> {
         let all = 0..self.covariance.ncols();
@@ -71,13 +72,14 @@ impl Sure {
     }
 }
 
-/// Leverage of a datum: the degree to which parameters follow it, 1 for fully.
+/// Leverage of a datum: the degree to which parameters follow it, from 0 (not at all) to 1 (fully).
 fn leverage(slopes: &DMatrix<f64>, covariance: &DMatrix<f64>, datum: usize) -> f64 {
     let row = slopes.row(datum);
     (row * covariance * row.transpose())[(0, 0)]
 }
 
-/// Errors of data that are left out of the fit, less the part that parameters explain.
+/// Errors of the model itself: errors of data that are left out of the fit, minus the part that parameters
+/// explain.
 fn model(
     profile: &Profile,
     fit: &Fit,
@@ -95,7 +97,7 @@ fn model(
             let left_out = (1.0 + errors[i]?.1).ln();
             let leverage = leverage(&slopes, &covariance, i);
             let explained = leverage / (1.0 - leverage).max(f64::EPSILON) * data[i].error.powi(2);
-            // If little is known about a datum without itself, it says little about the model.
+            // If a fit without the datum predicts it badly, the datum says little about the model.
             let weight = (usual.powi(2) / (usual.powi(2) + explained)).powi(2);
             Some((weight * (left_out.powi(2) - explained), weight))
         };
@@ -107,8 +109,8 @@ fn model(
     Ok(ModelError { verbs: error(false, ERROR_OF_VERBS), systems: error(true, ERROR_OF_SYSTEMS) })
 }
 
-/// Slopes of the data that are numbers with all parameters. A range says nothing about parameters while it is
-/// met.
+/// Slopes of the data with respect to all parameters. Data that are not numbers have slopes of 0, because a
+/// range says nothing about parameters while it is met.
 fn slopes_of_numbers(fit: &Fit, data: &[Datum]) -> DMatrix<f64> {
     let (free, assumed) = (fit.moves[0].ncols(), fit.assumed[0].ncols());
     DMatrix::from_fn(data.len(), free + assumed, |datum, i| {

@@ -1,4 +1,4 @@
-//! Printed report of a calibration.
+//! Writes the report of a calibration.
 
 use crate::draws::{Draws, off};
 use crate::fit::Fit;
@@ -8,8 +8,8 @@ use doorbell_nic::{NINETY_PERCENT, Profile};
 use doorbell_reproduce::calibration::{Datum, Target};
 use std::fmt::Write;
 
-/// Least change of a datum that is printed, for one standard deviation of a parameter, in standard errors of
-/// the datum.
+/// Smallest slope of a datum that is printed: standard errors of the datum for one standard deviation of a
+/// parameter without data.
 const TOLD: f64 = 0.1;
 
 fn percent(error: f64) -> String {

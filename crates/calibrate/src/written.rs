@@ -7,7 +7,7 @@ use crate::sure::Sure;
 use doorbell_reproduce::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-/// Rounding of the numbers that are written beside values: four decimals.
+/// Rounding of results and errors in the written text: four decimals.
 const DIGITS: f64 = 1e4;
 
 /// Rounding of standard deviations: two decimals.
@@ -21,7 +21,7 @@ fn short(x: f64) -> f64 {
 /// The text of a profile with the values of a fit and their uncertainty.
 ///
 /// # Errors
-/// If the text does not belong to the profile: one sentence.
+/// One sentence, if the text is not TOML or lacks a parameter.
 pub(crate) fn with(
     text: &str,
     space: &Space,
@@ -84,7 +84,7 @@ fn calibrated(space: &Space, data: &[Datum], fit: &Fit, sure: &Sure, draws: &Dra
     table
 }
 
-/// Distance of each parameter from its value, by draw.
+/// For each parameter, the distances of all draws from its value.
 fn written(space: &Space, fit: &Fit, draws: &Draws) -> Table {
     let mut table = Table::new();
     for (i, free) in space.free.iter().chain(&space.assumed).enumerate() {
@@ -102,7 +102,7 @@ mod tests {
     use doorbell_reproduce::calibration;
     use nalgebra::DMatrix;
 
-    /// A line without the value that it gives a parameter.
+    /// Removes the value of a parameter from a line.
     fn without_value(line: &str) -> String {
         match line.split_once("value = ").map(|(key, rest)| (key, rest.split_once(','))) {
             Some((key, Some((_, notes)))) => format!("{key}{notes}"),

@@ -1,4 +1,4 @@
-//! Compare-and-swap and fetch-and-add.
+//! Checks of compare-and-swap and fetch-and-add.
 
 use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, holds, needs, same};
@@ -84,8 +84,8 @@ pub(crate) fn concurrent_sum<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Compare-and-swap from both sides at once. Each side acquires and releases a lock around a counter that it
-/// READs and WRITEs.
+/// Both sides use compare-and-swap at once. Each side acquires a lock, increments a counter by a READ and a
+/// WRITE, and releases the lock.
 pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let options = b.options(QpType::Rc);
@@ -113,7 +113,8 @@ pub(crate) fn lock<P: Provider>(b: &Bench<P>) -> CheckStep {
 }
 
 /// An atomic at an address that is not a multiple of 8 changes nothing: the responder reports an invalid
-/// request (IB specification, 9.4.5). A driver may already refuse to post it, as Soft-RoCE's does.
+/// request (IB specification, 9.4.5). A driver may already refuse to post the atomic, as Soft-RoCE's driver
+/// does.
 pub(crate) fn misaligned<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     for at in [1, 4] {

@@ -15,9 +15,9 @@ pub(crate) const PORT: u8 = 1;
 pub(crate) const QKEY: u32 = 0x1234_5678;
 /// Time-out of a completion. It is far longer than any device needs, even an emulated one.
 const PATIENCE: Span = Span::from_ms(5_000);
-/// Time without any event after which a check concludes that none will come.
+/// Time without a message or completion after which a check concludes that none will come.
 const SILENCE: Span = Span::from_ms(100);
-/// Largest delay of a DMA write after its acknowledgement.
+/// Upper bound on the delay of a DMA write after its acknowledgement.
 const LANDING: Span = Span::from_ms(1);
 /// All rights of a memory region.
 pub(crate) const ALL_RIGHTS: AccessFlags = AccessFlags::all();
@@ -52,13 +52,14 @@ pub(crate) struct Bench<P: Provider> {
     pub(crate) pd: Pd<P>,
     pub(crate) device: DeviceAttr,
     pub(crate) port: PortAttr,
-    /// Together with `qps`, keeps objects alive that the peer may reach until both sides have ended.
+    /// Memory regions that the peer may access. This field and `qps` keep these objects alive until both
+    /// sides have ended.
     regions: RefCell<Vec<Mr<P>>>,
     qps: RefCell<Vec<Qp<P>>>,
 }
 
 impl<P: Provider> Bench<P> {
-    /// Runs one side of a check. If there are two sides, waits for the other one at the end.
+    /// Runs one side of a check. If there are two sides, waits at the end until the other side has ended.
     pub(crate) fn run(
         provider: P,
         side: LineSide,
@@ -140,7 +141,7 @@ impl<P: Provider> Bench<P> {
         self.provider.now() + PATIENCE
     }
 
-    /// Lets time pass.
+    /// Waits for `span` on the provider's clock.
     pub(crate) fn sleep(&self, span: Span) {
         let until = self.provider.now() + span;
         while self.provider.now() < until {
@@ -148,7 +149,7 @@ impl<P: Provider> Bench<P> {
         }
     }
 
-    /// Waits long enough for a message to show up if it was not dropped.
+    /// Waits so long that a message arrives unless it was dropped.
     pub(crate) fn silence(&self) {
         self.sleep(SILENCE);
     }
@@ -163,7 +164,7 @@ impl<P: Provider> Bench<P> {
         same("the state", qp.state()?, QpState::Err)
     }
 
-    /// Usual options of pairs: all rights, an MTU of at most 1024, and no inline payload.
+    /// Usual options of pairs: all access rights, an MTU of at most 1024 bytes, and no inline payload.
     pub(crate) fn options(&self, qp_type: QpType) -> Options {
         let sge = self.device.max_sge.min(4);
         let cap = QpCap {
@@ -188,14 +189,14 @@ impl<P: Provider> Bench<P> {
         if qp_type == QpType::Ud { active.bytes() } else { active.min(Mtu::Mtu1024).bytes() }
     }
 
-    /// Memory of this machine, registered.
+    /// Allocates and registers memory of this machine.
     pub(crate) fn region(&self, len: u64, rights: AccessFlags) -> CheckStep<Mr<P>> {
         let mr = self.pd.reg_mr(self.provider.alloc(len, PageSize::Small)?, rights)?;
         self.regions.borrow_mut().push(mr.clone());
         Ok(mr)
     }
 
-    /// CQs and memory for QPs.
+    /// Creates CQs and a memory region for QPs.
     pub(crate) fn parts(&self, options: &Options) -> CheckStep<Parts<P>> {
         Ok(Parts {
             send_cq: self.context.create_cq(options.cqe)?,
@@ -205,7 +206,7 @@ impl<P: Provider> Bench<P> {
         })
     }
 
-    /// A QP in Reset.
+    /// Creates a QP, which is in Reset.
     pub(crate) fn qp(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Qp<P>> {
         let qp = self.pd.create_qp(&parts.send_cq, &parts.recv_cq, parts.srq.as_ref(), &options.qp)?;
         self.qps.borrow_mut().push(qp.clone());
@@ -219,12 +220,12 @@ impl<P: Provider> Bench<P> {
         Ok((Endpoint::from_bytes(&self.hear()?)?, self.hear_remote()?))
     }
 
-    /// A pair of QPs in Rts. Each side has its own CQs and memory.
+    /// Connects a pair of QPs, which end in Rts. Each side has its own CQs and memory.
     pub(crate) fn pair(&self, options: &Options) -> CheckStep<Pair<P>> {
         self.pair_on(&self.parts(options)?, options)
     }
 
-    /// A pair of QPs in Rts on these CQs and this memory.
+    /// Connects a pair of QPs on the CQs and the memory in `parts`.
     pub(crate) fn pair_on(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Pair<P>> {
         let qp = self.qp(parts, options)?;
         let (peer, remote) = self.exchange(&qp, &parts.mr)?;
@@ -238,7 +239,7 @@ impl<P: Provider> Bench<P> {
         self.loopback_on(&self.parts(options)?, options)
     }
 
-    /// A QP in Rts that is connected to itself, on these CQs and this memory.
+    /// A QP in Rts that is connected to itself, on the CQs and the memory in `parts`.
     pub(crate) fn loopback_on(&self, parts: &Parts<P>, options: &Options) -> CheckStep<Pair<P>> {
         let qp = self.qp(parts, options)?;
         let (peer, remote) = (qp.endpoint(PORT)?, parts.mr.remote(0));
@@ -276,19 +277,19 @@ pub(crate) struct Pair<P: Provider> {
     pub(crate) ah: Option<Ah<P>>,
 }
 
-/// Byte `index` of a message. Neighbouring bytes differ, and so do packets.
+/// Byte `index` of a message. Neighbouring bytes differ, and packets differ.
 fn pattern(seed: u8, index: u64) -> u8 {
     let [low, high, ..] = index.to_le_bytes();
     low.wrapping_mul(31).wrapping_add(high.wrapping_mul(7)).wrapping_add(seed)
 }
 
 impl<P: Provider> Pair<P> {
-    /// Bytes of a RECV buffer before the payload.
+    /// Bytes of a RECV buffer before the payload: 40 on UD, 0 on connected QPs.
     pub(crate) fn grh(&self) -> u64 {
         if self.ah.is_some() { u64::from(doorbell_verbs::GRH_BYTES) } else { 0 }
     }
 
-    /// The destination of datagrams to the peer; `None` on a connected QP.
+    /// The destination of datagrams to the peer, or `None` on a connected QP.
     pub(crate) fn dest(&self) -> Option<UdDest> {
         self.ah.as_ref().map(|ah| ah.dest(self.peer.qpn, QKEY))
     }

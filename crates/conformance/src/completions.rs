@@ -1,4 +1,4 @@
-//! Completions: their number and their fields.
+//! Checks of completions: their number and their fields.
 
 use crate::bench::{Bench, Options};
 use crate::step::{CheckStep, same};

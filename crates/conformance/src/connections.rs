@@ -1,4 +1,4 @@
-//! Connections: missing peers, parallel connections, and limits on outstanding operations.
+//! Checks of connections: missing peers, parallel connections, and limits on outstanding operations.
 
 use crate::bench::{Bench, Options, PORT, Pair};
 use crate::step::{CheckStep, needs, same};
@@ -15,7 +15,9 @@ pub(crate) fn impatient<P: Provider>(b: &Bench<P>) -> Options {
     options
 }
 
-/// The requester connects to the responder's QP and posts a WRITE, which must fail.
+/// The requester connects to a QP of the responder in `state`, or to a QP number that does not exist if
+/// `state` is `None`. It posts two WRITEs. The first must fail after the retries, and the second must be
+/// flushed.
 fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
@@ -50,22 +52,22 @@ fn nobody_there<P: Provider>(b: &Bench<P>, state: Option<QpState>) -> CheckStep 
     b.ends_in_error(&qp)
 }
 
-/// The peer QP does not exist.
+/// Retries run out if the peer QP does not exist.
 pub(crate) fn no_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, None)
 }
 
-/// The peer QP is in Reset.
+/// Retries run out if the peer QP is in Reset.
 pub(crate) fn peer_in_reset<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Reset))
 }
 
-/// The peer QP is in Init.
+/// Retries run out if the peer QP is in Init.
 pub(crate) fn peer_in_init<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Init))
 }
 
-/// The peer QP is in Err.
+/// Retries run out if the peer QP is in Err.
 pub(crate) fn peer_in_error<P: Provider>(b: &Bench<P>) -> CheckStep {
     nobody_there(b, Some(QpState::Err))
 }
@@ -95,8 +97,8 @@ pub(crate) fn late_peer<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.meet()
 }
 
-/// Two connections between two machines are separate: each delivers its own messages, and an error of one
-/// does not affect the other.
+/// Two connections between two machines are separate. Each connection delivers its own messages, and an error
+/// of one connection does not affect the other.
 pub(crate) fn two_side_by_side<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let pairs = [b.pair(&options)?, b.pair(&options)?];
@@ -161,7 +163,7 @@ pub(crate) fn to_itself<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Posts READs in one list. All must succeed and return their bytes.
+/// Posts many READs in one list. All must succeed and return their bytes.
 fn many_reads<P: Provider>(b: &Bench<P>, p: &Pair<P>) -> CheckStep {
     if !b.is_requester() {
         p.fill(0, 30_000, 3);

@@ -1,4 +1,4 @@
-//! Properties that only UD has.
+//! Checks of properties that only UD has.
 
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{CheckStep, holds, refused, same};
@@ -46,7 +46,7 @@ fn dropped<P: Provider>(b: &Bench<P>, wrong: impl Fn(UdDest) -> UdDest) -> Check
     p.has_no_completions()
 }
 
-/// A datagram with another Q_Key than the receiver's is dropped, and its sender gets no error.
+/// A datagram whose Q_Key differs from the receiver's Q_Key is dropped, and its sender gets no error.
 pub(crate) fn wrong_qkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     dropped(b, |dest| UdDest { qkey: QKEY + 1, ..dest })
 }

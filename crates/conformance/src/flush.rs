@@ -1,4 +1,4 @@
-//! Flushing: in the error state, all posted work requests complete in order with `WrFlushErr`.
+//! Checks of flushing: in Err, all posted work requests complete in order with `WrFlushErr`.
 
 use crate::bench::{Bench, PORT, Pair};
 use crate::connections::impatient;
@@ -109,8 +109,8 @@ pub(crate) fn recvs_of_a_refusing_responder<P: Provider>(b: &Bench<P>) -> CheckS
     Ok(())
 }
 
-/// When the requester's retries run out, its QP goes to Err without a call, and its own RECVs are flushed,
-/// too (IB specification, 10.3.1.7).
+/// When the requester's retries run out, its QP goes to Err without a call of ibv_modify_qp(3). Its own RECVs
+/// are flushed, too (IB specification, 10.3.1.7).
 pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = impatient(b);
     let parts = b.parts(&options)?;
@@ -137,7 +137,7 @@ pub(crate) fn recvs_when_retries_run_out<P: Provider>(b: &Bench<P>) -> CheckStep
     Ok(())
 }
 
-/// Completions from before the error stay unchanged. Only the rest is flushed.
+/// Completions from before the error stay unchanged. Only the remaining work requests are flushed.
 pub(crate) fn only_the_rest<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     for wr_id in 0..4 {

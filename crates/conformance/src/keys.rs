@@ -1,4 +1,4 @@
-//! Keys, bounds and rights that protect memory.
+//! Checks of the keys, bounds and rights that protect memory.
 
 use crate::bench::{ALL_RIGHTS, Bench, Options};
 use crate::step::{CheckStep, failed, holds, needs, refused, same};
@@ -16,10 +16,10 @@ fn one_sided(remote: RemoteAddr, atomics: bool) -> Vec<SendOp> {
     ops
 }
 
-/// Posts operations of 8 bytes, each on a fresh pair. The responder must refuse each with this status. Both
-/// QPs end in Err, and nothing is written.
+/// Posts operations of 8 bytes, each on a fresh pair. Each must fail at the requester with `status`, because
+/// the responder refuses it. The requester's QP must end in Err, and nothing may be written.
 ///
-/// The responder calls `target` for the address that the requester uses. `keep` selects the operations.
+/// The responder calls `target` to get the address that the requester uses. `keep` selects the operations.
 fn responder_refuses<P: Provider>(
     b: &Bench<P>,
     options: &Options,
@@ -61,13 +61,13 @@ fn about(op: &SendOp, stop: crate::step::CheckStop) -> crate::step::CheckStop {
     }
 }
 
-/// An rkey that does not exist.
+/// An rkey that does not exist is refused.
 pub(crate) fn wrong_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wrong = |_: &Bench<P>, r: RemoteAddr| Ok(RemoteAddr { rkey: !r.rkey, ..r });
     responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, wrong, |_| true)
 }
 
-/// An rkey of a region that has been deregistered.
+/// The rkey of a region that has been deregistered is refused.
 pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     let stale = |b: &Bench<P>, _| {
         let mr = b.pd.reg_mr(b.provider.alloc(4096, PageSize::Small)?, ALL_RIGHTS)?;
@@ -76,7 +76,7 @@ pub(crate) fn stale_rkey<P: Provider>(b: &Bench<P>) -> CheckStep {
     responder_refuses(b, &b.options(QpType::Rc), WcStatus::RemAccessErr, stale, |_| true)
 }
 
-/// An rkey of a region in another protection domain than the responder's QP is in.
+/// The rkey of a region is refused if the responder's QP is in another protection domain.
 pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.context.alloc_pd()?.reg_mr(mem, ALL_RIGHTS)?;
@@ -85,7 +85,7 @@ pub(crate) fn rkey_of_other_pd<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the memory", b.provider.load_u64(mem, 0), 0)
 }
 
-/// Eight bytes that begin before the region or end behind it.
+/// An access of 8 bytes that begins before the region or ends behind it is refused.
 pub(crate) fn rkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);
     let mem = b.provider.alloc(12 << 10, PageSize::Small)?;
@@ -123,7 +123,7 @@ pub(crate) fn bounds_are_exact<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.until_peer_ends()
 }
 
-/// A region without the right that the operation needs.
+/// An operation is refused if the region lacks the right for it.
 pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     let others = |missing| ALL_RIGHTS.difference(missing);
     type Keep = fn(&SendOp) -> bool;
@@ -139,8 +139,8 @@ pub(crate) fn rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A QP that denies its peer the operation, although the region allows it. The status is the one for a
-/// request that the receive queue does not support (IB specification, 11.6.2, Remote Invalid Request Error).
+/// A QP can deny its peer an operation that the region allows. The receive queue does not support the
+/// request, so the status is Remote Invalid Request Error (IB specification, 11.6.2).
 pub(crate) fn rights_of_qp<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     if !b.is_requester() {
@@ -235,8 +235,8 @@ pub(crate) fn uc_rights_of_region<P: Provider>(b: &Bench<P>) -> CheckStep {
     uc_drops(b, &options, &|r| vec![r, r.at(64)])
 }
 
-/// A local buffer that the device may not use for the operation. The work request fails with a status that
-/// `right` accepts, the QP goes to Err, and nothing arrives.
+/// Posts a work request with a local buffer that the device may not use for the operation. The work request
+/// must fail with a status that `right` accepts, the QP must go to Err, and nothing may arrive.
 fn bad_local<P: Provider>(
     b: &Bench<P>,
     op: impl Fn(RemoteAddr) -> SendOp,
@@ -258,7 +258,7 @@ fn bad_local<P: Provider>(
     p.is_untouched(0, 8)
 }
 
-/// Whether the status is the one for a refused local buffer (IB specification, 11.6.2).
+/// Whether the status is a local protection error, as for a refused local buffer (IB specification, 11.6.2).
 fn protection(status: WcStatus) -> bool {
     status == WcStatus::LocProtErr
 }
@@ -277,7 +277,7 @@ pub(crate) fn wrong_lkey_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, |_| SendOp::Send, wrong, protection)
 }
 
-/// The lkey of a READ's buffer does not exist.
+/// A READ with an lkey that does not exist fails with a local protection error.
 pub(crate) fn wrong_lkey_of_read<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Read, |_, sge| Ok(Sge { lkey: !sge.lkey, ..sge }), protection)
 }
@@ -294,7 +294,7 @@ pub(crate) fn lkey_of_other_pd_status<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Write, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// The buffer ends behind its region.
+/// A WRITE from a buffer that ends behind its region fails with a local protection error.
 pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(8192, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem.slice(0, 4096), ALL_RIGHTS)?;
@@ -302,15 +302,15 @@ pub(crate) fn lkey_out_of_bounds<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, SendOp::Write, over, protection)
 }
 
-/// A READ into memory without LOCAL_WRITE.
+/// A READ into memory without LOCAL_WRITE fails with a local protection error.
 pub(crate) fn read_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = b.provider.alloc(4096, PageSize::Small)?;
     let mr = b.pd.reg_mr(mem, AccessFlags::REMOTE_READ)?;
     bad_local(b, SendOp::Read, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// An atomic with a result buffer in memory without LOCAL_WRITE. The responder may execute it before the
-/// requester detects the error, so the check adds 0.
+/// An atomic with a result buffer in memory without LOCAL_WRITE fails with a local protection error. The
+/// responder may execute the atomic before the requester detects the error, so the check adds 0.
 pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("atomics", b.device.atomics)?;
     let mem = b.provider.alloc(4096, PageSize::Small)?;
@@ -318,7 +318,7 @@ pub(crate) fn atomic_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_local(b, |remote| SendOp::FetchAdd { remote, add: 0 }, |_, _| Ok(mr.sge(0, 8)), protection)
 }
 
-/// SEND and WRITE only read their buffer, so it needs no rights.
+/// SENDs and WRITEs only read their buffer, so its region needs no rights.
 pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {
@@ -333,7 +333,7 @@ pub(crate) fn sending_needs_no_rights<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the memory", b.provider.load_u8(p.parts.mr.mem(), 7), 8)
 }
 
-/// A SEND to a RECV whose buffer the device may not write. Each side checks its own status, if one is given.
+/// Sends to a RECV whose buffer the device may not write. Each side checks its own status, if one is given.
 fn bad_recv<P: Provider>(
     b: &Bench<P>,
     requester: Option<WcStatus>,
@@ -359,7 +359,7 @@ fn bad_recv<P: Provider>(
     b.until_peer_ends()
 }
 
-/// A RECV into memory without LOCAL_WRITE: the requester's status is a remote operation error.
+/// A SEND to a RECV into memory without LOCAL_WRITE fails with a remote operation error.
 pub(crate) fn recv_needs_local_write<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_recv(b, Some(WcStatus::RemOpErr), None)
 }
@@ -378,7 +378,7 @@ pub(crate) fn remote_write_needs_local<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// Two regions over one memory range have separate rights.
+/// Two regions may cover one memory range with separate rights.
 pub(crate) fn regions_may_overlap<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     if b.is_requester() {

@@ -2,12 +2,13 @@
 //! and sample programs.
 //!
 //! A check is a function that is generic over the provider, in the file of its group, and a row in
-//! `table.rs`. It runs on a fresh cluster: on machine 0 as the requester and, if it needs two machines, on
-//! machine 1 as the responder. It gets a `Bench`, which has the device open and makes pairs of connected QPs.
-//! [`run`] runs the suite.
+//! `table.rs`. It runs on a fresh cluster: on machine 0 as the requester and, if the check needs two
+//! machines, on machine 1 as the responder. The function gets a `Bench`, which has opened the device and
+//! connects pairs of QPs. [`run`] runs the suite.
 //!
-//! The required behaviour is the behaviour that the IB specification, the man pages of libibverbs and the
-//! papers' systems rely on. If these leave a choice, the check's comment says so, and the check accepts any.
+//! The IB specification and the man pages of libibverbs define the required behaviour. It also includes
+//! properties that the papers' systems rely on. If these sources leave a choice, the check's comment says so,
+//! and the check accepts each choice.
 #![forbid(unsafe_code)]
 
 mod atomics;

@@ -1,4 +1,4 @@
-//! Limits: a request beyond a limit is refused at once and changes nothing.
+//! Checks of limits: a request beyond a limit is refused at once and changes nothing.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, holds, needs, refused, same};
@@ -12,13 +12,13 @@ fn is_full(error: &PostError) -> CheckStep {
     holds(&format!("the refusal of a full queue is ENOMEM: {error}"), no_room)
 }
 
-/// A device that the machine does not have.
+/// Opening a device that the machine does not have is refused.
 pub(crate) fn no_such_device<P: Provider>(b: &Bench<P>) -> CheckStep {
     refused("opening a device beyond the last device", Context::open(&b.provider, b.provider.num_devices()))
         .map(drop)
 }
 
-/// Queues, SGEs and CQs beyond the device's limits.
+/// Queues, SGEs, inline payloads and CQs beyond the device's limits are refused.
 pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let usual = b.options(QpType::Rc);
     let parts = b.parts(&usual)?;
@@ -42,13 +42,13 @@ pub(crate) fn over_device_limits<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A CQ without entries (ibv_create_cq(3): at least 1).
+/// A CQ without entries is refused (ibv_create_cq(3): at least 1).
 pub(crate) fn empty_cq<P: Provider>(b: &Bench<P>) -> CheckStep {
     refused("a CQ of 0 entries", b.context.create_cq(0)).map(drop)
 }
 
-/// Posts a bad work request between two good ones. The error names its index. The work request before it is
-/// executed, and the one after it is not.
+/// Posts a bad work request between two good ones. The error must state the index of the bad work request.
+/// The work request before it is executed, and the work request after it is not.
 fn bad_in_the_midst<P: Provider>(
     b: &Bench<P>,
     inline: u32,
@@ -79,19 +79,19 @@ fn bad_in_the_midst<P: Provider>(
     p.sent(4, WcStatus::Success).map(drop)
 }
 
-/// More SGEs than the send queue was created with. Devices may grant more than requested, so the check uses
-/// more SGEs than the device supports.
+/// A work request with more SGEs than the send queue supports is refused. Devices may grant more SGEs than
+/// requested, so the check exceeds the device's limit.
 pub(crate) fn too_many_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let count = b.device.max_sge as usize + 1;
     bad_in_the_midst(b, 0, &|sge| (vec![Sge { length: 1, ..sge }; count], SendFlags::empty()))
 }
 
-/// An inline payload of 16 KiB, which exceeds any device's limit.
+/// An inline payload of 16 KiB is refused, because it exceeds any device's limit.
 pub(crate) fn too_much_inline<P: Provider>(b: &Bench<P>) -> CheckStep {
     bad_in_the_midst(b, 16, &|sge| (vec![sge], SendFlags::INLINE))
 }
 
-/// More SGEs than the receive queue was created with.
+/// A RECV with more SGEs than the device supports is refused.
 pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     let good = [p.sge(0, 8)];
@@ -104,7 +104,7 @@ pub(crate) fn too_many_recv_sges<P: Provider>(b: &Bench<P>) -> CheckStep {
 }
 
 /// A send queue accepts at least as many work requests as it was created with, and then refuses with ENOMEM.
-/// The accepted ones are executed, and then the queue accepts more.
+/// The accepted work requests are executed, and then the queue accepts more.
 ///
 /// At first the peer has no RECV, so that nothing completes before the queue is full.
 pub(crate) fn send_queue_full<P: Provider>(b: &Bench<P>) -> CheckStep {

@@ -1,7 +1,7 @@
 //! The message channel between the two sides of a check, over the out-of-band exchange.
 //!
-//! Each side numbers its messages, so that none is overwritten before it is read. A side that stops early
-//! announces it, so that the other side does not wait in vain.
+//! Each side numbers its messages, so that no message is overwritten before it is read. A side announces its
+//! end, so that the other side does not wait in vain.
 
 use crate::step::{CheckStep, CheckStop};
 use doorbell_verbs::Provider;
@@ -59,7 +59,7 @@ impl<P: Provider> TestLine<P> {
         self.provider.publish(&key, &[&[tag], bytes].concat());
     }
 
-    /// The next message from the other side; `None` once it has ended.
+    /// Waits for the next message from the other side. Returns `None` once the other side has ended.
     fn next(&self) -> Option<Vec<u8>> {
         if self.over.get() {
             return None;

@@ -1,4 +1,4 @@
-//! Order of completions, and order of a QP's operations in memory.
+//! Checks of the order of completions, and of the order of a QP's operations in memory.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, needs, same};
@@ -61,7 +61,7 @@ pub(crate) fn write_then_send<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// When the RECV of a WRITE with immediate completes, its bytes are in memory.
+/// When the RECV of a WRITE with immediate completes, the bytes of the WRITE are in memory.
 pub(crate) fn write_with_imm_has_landed<P: Provider>(b: &Bench<P>) -> CheckStep {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let p = b.pair(&b.options(qp_type))?;
@@ -118,9 +118,10 @@ pub(crate) fn later_write_stays<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(0, 2500, 2)
 }
 
-/// The last byte of a WRITE is written last, so a program that sees it sees the whole message. The IB
-/// specification does not promise this, and 9.5 forbids relying on it. All NICs of the papers and Soft-RoCE
-/// on x86 guarantee it, and systems such as HERD and FaRM depend on it. So a device must guarantee it here.
+/// The last byte of a WRITE is written last, so a program that sees this byte sees the whole message. The IB
+/// specification does not promise this, and section 9.5 forbids relying on it. All NICs of the papers and
+/// Soft-RoCE on x86 guarantee it, and systems such as HERD and FaRM depend on it. So a device must guarantee
+/// it here.
 pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     for (round, len) in (1u64..).zip([64, 200, 1000, 1024, 1025, 5000, 16 << 10]) {
@@ -146,7 +147,7 @@ pub(crate) fn last_byte_last<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A word of equal bytes. A word that is torn between two of them has unequal bytes.
+/// A word of 8 equal bytes. A torn access mixes two such words, so its bytes are unequal.
 fn word(number: u64) -> u64 {
     number % 251 * 0x0101_0101_0101_0101
 }
@@ -159,7 +160,7 @@ fn is_whole(what: &str, found: u64) -> CheckStep {
 /// The word that ends [`whole_words`].
 const LAST: u64 = u64::MAX;
 
-/// An aligned word of 8 bytes is READ and WRITTEN whole, also while processors access it. The IB
+/// An aligned word of 8 bytes is READ and WRITTEN whole, even while processors access it. The IB
 /// specification does not promise this. All NICs of the papers do it, and systems such as the log depend on
 /// it. So a device must guarantee it here.
 pub(crate) fn whole_words<P: Provider>(b: &Bench<P>) -> CheckStep {
@@ -185,7 +186,7 @@ pub(crate) fn whole_words<P: Provider>(b: &Bench<P>) -> CheckStep {
         b.provider.work(Span::from_ns(50));
         let found = b.provider.load_u64(mem, 0);
         is_whole("a word that was WRITTEN", found)?;
-        // The clock of a device may take much longer than an access.
+        // Reading the clock may take much longer than an access to memory.
         if found == LAST || number % 64 == 0 && b.provider.now() >= deadline {
             break;
         }

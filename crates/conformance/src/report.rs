@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Outcome {
     /// The device behaves as required.
     Passed,
-    /// The device does not. The text says where and how.
+    /// The device does not behave as required. The text says where and how.
     Failed(String),
     /// The device lacks the feature that the text names.
     Skipped(String),
@@ -64,8 +64,8 @@ impl Report {
         failed.map(|c| c.name).collect()
     }
 
-    /// Differences from the known results of a device: checks that failed unexpectedly, and known failures
-    /// that passed. The list is empty if the device behaves as known.
+    /// Differences from the known results of a device: checks that failed unexpectedly, and checks that
+    /// passed although they are known to fail. The list is empty if there is no difference.
     pub fn surprises(&self, known: &[KnownDifference]) -> Vec<String> {
         let surprise = |c: &CheckResult| {
             let difference = known.iter().find(|d| d.check == c.name);

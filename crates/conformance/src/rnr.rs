@@ -1,10 +1,10 @@
-//! SENDs without a RECV, or with a RECV that is too small.
+//! Checks of messages without a RECV, or with a RECV that is too small.
 
 use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, failed, holds, same};
 use doorbell_verbs::{Provider, QpState, QpType, SendOp, Span, WcStatus};
 
-/// Posts to a peer without RECVs, with this number of retries. The work request must fail.
+/// Posts a work request to a peer without RECVs, with this number of RNR retries. The work request must fail.
 fn gives_up<P: Provider>(b: &Bench<P>, rnr_retry: u8, op: impl Fn(&Pair<P>) -> SendOp) -> CheckStep {
     let mut options = b.options(QpType::Rc);
     options.connect.rnr_retry = rnr_retry;
@@ -94,7 +94,8 @@ pub(crate) fn exact_fit<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.is_untouched(u64::from(len), 64)
 }
 
-/// Sends a message one byte longer than its RECV. `look` checks the status of this side's work request.
+/// Sends a message that is one byte longer than its RECV. `look` checks the status of this side's work
+/// request.
 fn too_long<P: Provider>(b: &Bench<P>, len: u32, look: impl Fn(WcStatus) -> CheckStep) -> CheckStep {
     let p = b.pair(&b.options(QpType::Rc))?;
     let cq = if b.is_requester() {
@@ -122,8 +123,8 @@ pub(crate) fn recv_too_small<P: Provider>(b: &Bench<P>) -> CheckStep {
     too_long(b, 2 * b.mtu(QpType::Rc), fails)
 }
 
-/// The requester's status is an invalid request, and the RECV's status is a local length error (IB
-/// specification, 11.6.2).
+/// If a message is longer than its RECV, the requester's status is a remote invalid request error. The RECV's
+/// status is a local length error (IB specification, 11.6.2).
 pub(crate) fn recv_too_small_statuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     let wanted = if b.is_requester() { WcStatus::RemInvReqErr } else { WcStatus::LocLenErr };
     let look = |status| same("the status", status, wanted);

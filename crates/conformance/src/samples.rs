@@ -1,6 +1,6 @@
-//! Small programs in the style of users' programs, which run on every cluster.
+//! Small sample programs, written like users' programs, that run on every cluster.
 //!
-//! Each thread opens its own device and queues and publishes their addresses with
+//! Each thread opens the device, creates its own queues, and publishes their addresses with
 //! [`Provider::publish`](doorbell_verbs::Provider::publish). Then it polls memory or a completion queue.
 //! Every wait has a deadline.
 
@@ -12,8 +12,8 @@ mod write_ping_pong;
 use crate::{CheckResult, Outcome, Report};
 use doorbell_verbs::Cluster;
 
-/// Runs the samples whose name contains `filter`, or all samples without one. Each runs on a fresh cluster
-/// from `make`, which gets the number of machines. Reports each result to `each`.
+/// Runs the samples whose name contains `filter`, or all samples without a filter. Each sample runs on a
+/// fresh cluster from `make`, which gets the number of machines. Reports each result to `each`.
 ///
 /// Machines must meet the requirements of [`crate::run`], and need cores 0 to 2.
 pub fn run_all<C: Cluster>(

@@ -1,4 +1,4 @@
-//! Kernel TCP besides verbs: byte order of streams, end of a connection, blocking and polling.
+//! Checks of kernel TCP: order of bytes, end of a connection, blocking and polling.
 
 use crate::bench::Bench;
 use crate::step::{CheckStep, CheckStop, failed, holds, refused, same};
@@ -7,11 +7,11 @@ use doorbell_verbs::{
 };
 use std::net::SocketAddr;
 
-/// Bytes that exceed all buffers of a connection together.
+/// Number of bytes that exceeds all buffers of a connection together.
 const FLOOD: u64 = 16 << 20;
 /// Bytes of the memory for sending and receiving.
 const LEN: u64 = 64 << 10;
-/// Value of memory that nothing was received into.
+/// Value of memory into which no byte was received.
 const UNTOUCHED: u8 = 0xEE;
 
 /// A listener. The check is skipped if the provider has no TCP.
@@ -22,19 +22,19 @@ fn listener<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     }
 }
 
-/// The responder's listener. Its address is sent to the other side.
+/// Creates the responder's listener, and sends its address to the other side.
 fn listen<P: Provider>(b: &Bench<P>) -> CheckStep<TcpListener<P>> {
     let listener = listener(b)?;
     b.say(listener.address().to_string().as_bytes());
     Ok(listener)
 }
 
-/// The address of the responder's listener.
+/// Receives the address of the responder's listener.
 fn hear_address<P: Provider>(b: &Bench<P>) -> CheckStep<SocketAddr> {
     Ok(String::from_utf8_lossy(&b.hear()?).parse()?)
 }
 
-/// This side's end of a connection.
+/// Connects both sides. Returns this side's end of the connection.
 fn connection<P: Provider>(b: &Bench<P>) -> CheckStep<TcpStream<P>> {
     match b.is_requester() {
         true => Ok(TcpStream::connect(&b.provider, hear_address(b)?)?),
@@ -46,7 +46,7 @@ fn memory<P: Provider>(b: &Bench<P>, len: u64) -> CheckStep<Mem> {
     Ok(b.provider.alloc(len, PageSize::Small)?)
 }
 
-/// Byte `at` of a stream. Neighbouring bytes differ, and so do segments.
+/// Byte `at` of a stream. Neighbouring bytes differ, and segments differ.
 fn byte(at: u64) -> u8 {
     (at.wrapping_mul(31) ^ (at >> 8).wrapping_mul(7) ^ (at >> 16)) as u8
 }
@@ -106,7 +106,7 @@ fn take_all<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem, mut at: 
     }
 }
 
-/// Sends of many sizes, received in other sizes: each byte arrives once and in order.
+/// The receiver uses other sizes than the sender. Each byte arrives once and in order.
 pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     const SENT: [u64; 9] = [1, 2, 3, 1447, 1448, 1449, 8191, 4096, 30_000];
     const TAKEN: [u64; 4] = [5, 1000, 1449, 20_000];
@@ -132,13 +132,13 @@ pub(crate) fn in_order<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A receiver may receive a part of the available bytes and the rest later. Available bytes do not wait for
-/// more.
+/// A receiver may receive a part of the available bytes and the rest later. A receive does not wait for more
+/// bytes if some are available.
 pub(crate) fn parts<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
         send(b, &stream, mem, 0, 10)?;
-        // Does not send more before the ten bytes were received.
+        // Send nothing more before the peer has received the ten bytes.
         b.hear()?;
         return b.until_peer_ends();
     }
@@ -191,8 +191,8 @@ pub(crate) fn two_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the list of accepted connections", numbers, vec![0, 1])
 }
 
-/// A connection is established, and buffers bytes, before it is accepted. A listener with such a connection
-/// is ready.
+/// A connection is established, and buffers bytes, before it is accepted. Poll reports a listener with such a
+/// connection as ready.
 pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
     let mem = memory(b, LEN)?;
     if b.is_requester() {
@@ -219,7 +219,7 @@ pub(crate) fn before_accept<P: Provider>(b: &Bench<P>) -> CheckStep {
     has(b, mem, 0, 0, taken)
 }
 
-/// The end of the stream comes after all sent bytes, and stays.
+/// The end of the stream comes after all sent bytes. Further receives report it again.
 pub(crate) fn end_of_stream<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -258,7 +258,7 @@ fn flood<P: Provider>(b: &Bench<P>, stream: &TcpStream<P>, mem: Mem) -> Result<(
     (0..FLOOD / LEN).try_for_each(|_| stream.send(mem, 0, LEN))
 }
 
-/// A sender blocks while the peer does not receive. It cannot finish before the peer starts.
+/// A sender blocks while the peer does not receive. It cannot finish before the peer starts to receive.
 pub(crate) fn full_window<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if b.is_requester() {
@@ -321,7 +321,8 @@ pub(crate) fn nobody_listens<P: Provider>(b: &Bench<P>) -> CheckStep {
     same("the outcome", outcome, Err(SocketError::Refused(address)))
 }
 
-/// A poll without data ends at its deadline. With data, it ends at once and does not consume it.
+/// A poll without available bytes ends at its deadline. With available bytes, it ends at once and does not
+/// consume them.
 pub(crate) fn poll_waits<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (stream, mem) = (connection(b)?, memory(b, LEN)?);
     if !b.is_requester() {
@@ -368,7 +369,7 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
         b.say(&[]);
         same("the index of the ready stream", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
         b.say(&[]);
-        // Both are ready once the bytes for the last one have arrived.
+        // Streams 1 and 2 are both ready once the bytes for stream 2 have arrived.
         same("the index of the ready stream", p.tcp_poll(&streams[2..], b.deadline())?, Some(0))?;
         same("the index of the ready stream", p.tcp_poll(&streams, b.deadline())?, Some(1))?;
         same("the index of the ready stream", p.tcp_poll(&[streams[2], streams[1]], b.deadline())?, Some(0))?;
@@ -390,7 +391,7 @@ pub(crate) fn poll_first<P: Provider>(b: &Bench<P>) -> CheckStep {
     b.until_peer_ends()
 }
 
-/// Numbers without a socket, and sockets that do not support the operation, are refused.
+/// Handles without a socket, and sockets that do not support the operation, are refused.
 pub(crate) fn wrong_sockets<P: Provider>(b: &Bench<P>) -> CheckStep {
     let (listens, mem) = (listener(b)?, memory(b, 64)?);
     let p = &b.provider;

@@ -2,8 +2,8 @@
 
 use crate::KnownDifference;
 
-/// Checks that `rdma_rxe` of Linux 6.1 fails through rdma-core 44, found by running them. All of these must
-/// fail there, and no other check may.
+/// Checks that `rdma_rxe` of Linux 6.1 fails with rdma-core 44. Runs of the suite showed this list. All of
+/// these checks must fail there, and no other check may fail.
 pub const SOFT_ROCE_DIFFERENCES: &[KnownDifference] = &[
     KnownDifference {
         check: "states/sqd_holds_back",

@@ -1,10 +1,10 @@
-//! Shared receive queues.
+//! Checks of shared receive queues.
 
 use crate::bench::{Bench, Options, Pair, Parts};
 use crate::step::{CheckStep, needs, refused, same};
 use doorbell_verbs::{Provider, QpType, RecvWr, SendOp, Span, SrqAttr, WcStatus};
 
-/// CQs, memory and, at the responder, a shared receive queue.
+/// Creates CQs, memory and, at the responder, a shared receive queue.
 fn parts<P: Provider>(b: &Bench<P>, options: &Options) -> CheckStep<Parts<P>> {
     needs("shared receive queues", b.device.max_srq_wr > 0)?;
     let mut parts = b.parts(options)?;
@@ -23,7 +23,7 @@ fn recv<P: Provider>(parts: &Parts<P>, wr_id: u64) -> CheckStep {
     }
 }
 
-/// Two QPs consume the RECVs of one queue in order, regardless of the QP that receives.
+/// Two QPs consume the RECVs of one shared receive queue in order, regardless of the QP that receives.
 fn shared<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let options = b.options(qp_type);
     let parts = parts(b, &options)?;
@@ -56,7 +56,7 @@ pub(crate) fn ud_shared<P: Provider>(b: &Bench<P>) -> CheckStep {
     shared(b, QpType::Ud)
 }
 
-/// With an empty shared receive queue, the responder answers RNR. A RECV that is posted later receives the
+/// With an empty shared receive queue, the responder sends RNR NAKs. A RECV that is posted later receives the
 /// message.
 pub(crate) fn empty_then_filled<P: Provider>(b: &Bench<P>) -> CheckStep {
     let options = b.options(QpType::Rc);

@@ -1,4 +1,5 @@
-//! States of a QP: the transitions of ibv_modify_qp(3), and the requests that each state accepts.
+//! Checks of a QP's states: the transitions of ibv_modify_qp(3), and the work requests that each state
+//! accepts.
 
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{CheckStep, holds, refused, same};
@@ -103,7 +104,8 @@ pub(crate) fn any_state_to_error_and_reset<P: Provider>(b: &Bench<P>) -> CheckSt
     Ok(())
 }
 
-/// A transition that skips a state, or goes back other than through Reset, is refused. The state stays.
+/// A transition that skips a state, or that goes back without passing Reset, is refused. The QP's state does
+/// not change.
 pub(crate) fn illegal_transitions<P: Provider>(b: &Bench<P>) -> CheckStep {
     use QpState::{Err, Init, Reset, Rtr, Rts};
     for qp_type in TYPES {
@@ -257,7 +259,8 @@ pub(crate) fn reset_forgets<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(128, 64, 5)
 }
 
-/// In Sqd, posted work requests wait. Back in Rts, they are sent (IB specification, 10.3.1.5).
+/// In Sqd, posted work requests wait. After the return to Rts, they are executed (IB specification,
+/// 10.3.1.5).
 pub(crate) fn sqd_holds_back<P: Provider>(b: &Bench<P>) -> CheckStep {
     let p = b.loopback(&b.options(QpType::Rc))?;
     p.qp.modify(&QpAttr::state(QpState::Sqd))?;

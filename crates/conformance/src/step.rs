@@ -4,7 +4,7 @@ use crate::Outcome;
 use std::fmt::Debug;
 use std::panic::Location;
 
-/// The reason why a body stopped before its end.
+/// The reason why a check's body stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckStop {
     /// The device did not behave as required.
@@ -15,7 +15,7 @@ pub(crate) enum CheckStop {
     PeerStopped,
 }
 
-/// Result of a step of a body.
+/// Result of a step of a check's body.
 pub(crate) type CheckStep<T = ()> = Result<T, CheckStop>;
 
 impl<E: std::error::Error> From<E> for CheckStop {
@@ -25,7 +25,7 @@ impl<E: std::error::Error> From<E> for CheckStop {
     }
 }
 
-/// A failure at the caller's line.
+/// A failure, with the file and line of the caller.
 #[track_caller]
 pub(crate) fn failed(what: impl Into<String>) -> CheckStop {
     let place = Location::caller();
@@ -45,7 +45,7 @@ pub(crate) fn holds(what: &str, condition: bool) -> CheckStep {
     if condition { Ok(()) } else { Err(failed(format!("this does not hold: {what}"))) }
 }
 
-/// Fails unless the verb was refused. Returns the refusal.
+/// Fails unless the request was refused. Returns the refusal.
 #[track_caller]
 pub(crate) fn refused<T, E>(what: &str, result: Result<T, E>) -> CheckStep<E> {
     match result {
@@ -59,7 +59,8 @@ pub(crate) fn needs(what: &str, has: bool) -> CheckStep {
     if has { Ok(()) } else { Err(CheckStop::Skipped(format!("the device has no {what}"))) }
 }
 
-/// The outcome of a check from the results of its sides.
+/// The outcome of a check from the results of its sides. A failure outweighs a skip, and a skip outweighs a
+/// success.
 pub(crate) fn outcome(sides: &[(&str, CheckStep)]) -> Outcome {
     let stops = || sides.iter().filter_map(|(side, step)| step.as_ref().err().map(|stop| (side, stop)));
     let failures: Vec<String> = stops()

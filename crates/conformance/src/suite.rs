@@ -26,8 +26,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SUITE.iter().map(|check| check.name)
 }
 
-/// Runs the checks whose name contains `filter`, or all checks without one. Each runs on a fresh cluster from
-/// `make`, which gets the number of machines. Reports each result to `each`.
+/// Runs the checks whose name contains `filter`, or all checks without a filter. Each check runs on a fresh
+/// cluster from `make`, which gets the number of machines. Reports each result to `each`.
 ///
 /// Every machine needs a core 0 and a device 0 whose port 1 is active. The ports must reach each other.
 pub fn run<C: Cluster>(
@@ -56,7 +56,7 @@ fn run_check<C: Cluster>(mut cluster: C, check: TableCheck) -> Outcome {
     for (side, task) in tasks {
         match (task.take(), &ran) {
             (Some(step), _) => steps.push((side.name(), step)),
-            // The run's own error gives the reason.
+            // The error of the run, which is added below, gives the reason.
             (None, Err(_)) => {}
             (None, Ok(())) => steps.push((side.name(), Err(failed("did not end")))),
         }

@@ -7,9 +7,9 @@ use doorbell_verbs::Provider;
 /// A check's row in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableCheck {
-    /// `group/check`: the file and the function.
+    /// Name: `group/check`. The group is the file, and the check is the function.
     pub(crate) name: &'static str,
-    /// Machines that the check needs. With two, the function runs on both.
+    /// Number of machines that the check needs. With two machines, the function runs on both.
     pub(crate) machines: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Each verb on each transport that offers it, at many sizes, and a clear refusal on the other transports.
+//! Checks each verb on each transport that offers it, at many sizes. The other transports must refuse the
+//! verb.
 
 use crate::bench::{Bench, Pair};
 use crate::step::{CheckStep, holds, needs, refused, same};
@@ -10,7 +11,7 @@ use doorbell_verbs::{
 const TARGET: u64 = 32 << 10;
 const IMM: u32 = 0xfeed_0042;
 
-/// The operation with usual operands, at the peer's [`TARGET`].
+/// The operation with the usual operands, at offset [`TARGET`] of the peer's memory.
 fn op(opcode: Opcode, remote: RemoteAddr) -> SendOp {
     let remote = remote.at(TARGET);
     match opcode {
@@ -25,7 +26,7 @@ fn op(opcode: Opcode, remote: RemoteAddr) -> SendOp {
 }
 
 /// Moves one message of each size. Requester and responder proceed in step, so each message is checked before
-/// the next one arrives.
+/// the next message arrives.
 fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32]) -> CheckStep {
     for (wr_id, &size) in (100u64..).zip(sizes) {
         if b.is_requester() {
@@ -37,7 +38,7 @@ fn transfer<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, sizes: &[u32
     Ok(())
 }
 
-/// The requester's part. Its memory is used from offset 0.
+/// The requester's part of a transfer. It uses its memory from offset 0.
 fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     p.fill(0, size, if opcode.returns_data() { 0 } else { wr_id as u8 });
     b.meet()?;
@@ -50,7 +51,7 @@ fn request<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, s
     b.meet()
 }
 
-/// The responder's part. Its memory is used from [`TARGET`].
+/// The responder's part of a transfer. It uses its memory from offset [`TARGET`].
 fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, size: u32) -> CheckStep {
     let at = TARGET + p.grh();
     p.fill(at, size, if opcode.returns_data() { wr_id as u8 } else { 0 });
@@ -76,7 +77,7 @@ fn respond<P: Provider>(b: &Bench<P>, p: &Pair<P>, opcode: Opcode, wr_id: u64, s
     p.has(at, size, wr_id as u8)
 }
 
-/// Sizes of zero, of one, around a cache line, around the MTU, and of several packets.
+/// Sizes in bytes: 0, 1, about a cache line, about the MTU, and several packets.
 fn sizes<P: Provider>(b: &Bench<P>, qp_type: QpType) -> Vec<u32> {
     let mtu = b.mtu(qp_type);
     let mut sizes = vec![0, 1, 3, 63, 64, 65, mtu - 1, mtu];
@@ -146,7 +147,7 @@ pub(crate) fn ud_send_with_imm<P: Provider>(b: &Bench<P>) -> CheckStep {
     check(b, QpType::Ud, Opcode::SendWithImm)
 }
 
-/// Every path MTU that the port has, with messages around it.
+/// Transfers with every path MTU up to the port's active MTU, and with messages of about one MTU.
 pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     for mtu in Mtu::ALL.into_iter().filter(|&mtu| mtu <= b.port.active_mtu) {
         let mut options = b.options(QpType::Rc);
@@ -160,7 +161,8 @@ pub(crate) fn every_mtu<P: Provider>(b: &Bench<P>) -> CheckStep {
     Ok(())
 }
 
-/// A verb that a transport does not offer is refused when it is posted, with EINVAL. The QP stays usable.
+/// A verb that a transport does not offer is refused when it is posted, with EINVAL or EOPNOTSUPP. The QP
+/// stays usable.
 fn refuses<P: Provider>(b: &Bench<P>, qp_type: QpType) -> CheckStep {
     let p = b.loopback(&b.options(qp_type))?;
     for opcode in Opcode::ALL.into_iter().filter(|o| !o.is_offered_by(qp_type)) {
@@ -185,7 +187,7 @@ pub(crate) fn uc_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Uc)
 }
 
-/// UD offers SEND only.
+/// UD offers only SEND and SEND with immediate.
 pub(crate) fn ud_refuses<P: Provider>(b: &Bench<P>) -> CheckStep {
     refuses(b, QpType::Ud)
 }
@@ -195,7 +197,8 @@ fn parts<P: Provider>(p: &Pair<P>, parts: &[(u64, u32)]) -> Vec<Sge> {
     parts.iter().map(|&(offset, length)| p.sge(offset, length)).collect()
 }
 
-/// Gathers pieces into one message and scatters it into other pieces, across packet boundaries.
+/// Pieces are gathered into one message, and the message is scattered into other pieces, across packet
+/// boundaries.
 pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of four SGEs", b.device.max_sge >= 4)?;
     let p = b.pair(&b.options(QpType::Rc))?;
@@ -226,7 +229,7 @@ pub(crate) fn gather_and_scatter<P: Provider>(b: &Bench<P>) -> CheckStep {
     p.has(at, len, 9)
 }
 
-/// Scattered pieces land at the address in each SGE, not side by side.
+/// Each scattered piece lands at the address in its SGE, not next to the previous piece.
 pub(crate) fn scatter_apart<P: Provider>(b: &Bench<P>) -> CheckStep {
     needs("work requests of two SGEs", b.device.max_sge >= 2)?;
     let p = b.pair(&b.options(QpType::Rc))?;

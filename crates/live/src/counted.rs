@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The machine of a thread, and the counts of that thread.
+/// A thread's machine and its counts.
 type Counts = (u32, Result<CacheCounts, NoCounters>);
 
 /// Threads of this process that use one device and count their cache accesses.
@@ -85,7 +85,7 @@ impl Counted {
     }
 }
 
-/// Sums the counts of all threads; an error if any thread has none.
+/// Sums the counts of all threads. Fails if a thread has no counts.
 fn sums(counts: &[Counts]) -> Result<Llc, NoCounters> {
     let (mut server, mut clients, mut with_kernel) = (LlcUse::default(), LlcUse::default(), true);
     for (machine, counts) in counts {

@@ -1,4 +1,4 @@
-//! Runs the systems on this machine, over its verbs and its TCP.
+//! Runs the systems in real time on this machine, over its RDMA device and its TCP.
 //!
 //! This crate compiles each system for threads of this process. It is separate from the command-line crate,
 //! so that a change there does not recompile the systems.
@@ -29,7 +29,7 @@ pub struct LiveRun {
     pub threads: Threads,
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// The parameters contradict each other.
@@ -40,7 +40,7 @@ pub enum LiveError {
     Failed(SiteError),
 }
 
-/// Runs the system called `name` for the warm-up and duration given. Returns `None` if the run was
+/// Runs the system `name` with the parameters, warm-up and duration in `given`. Returns `None` if the run was
 /// interrupted.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn run(
     named.run.unwrap_or_else(|| panic!("{name} is not a system of the register"))
 }
 
-/// A visitor that runs the system called `name`.
+/// A visitor of all systems that runs the system `name`.
 struct Named<'a> {
     name: &'a str,
     given: &'a Given,

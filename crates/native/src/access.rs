@@ -1,13 +1,13 @@
 //! Access to memory that a device or another thread may access concurrently.
 //!
 //! All accesses are atomic. So the compiler neither splits nor repeats them, and threads cause no data race
-//! in the sense of the language. Words of different sizes may overlap, as they do in DMA. The hardware
-//! defines the result of such accesses.
+//! as defined by Rust. Words of different sizes may overlap, as they do in DMA. The hardware defines the
+//! result of such accesses.
 
 use doorbell_verbs::{Scan, Touch};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Bytes of the words that make up longer accesses.
+/// Size in bytes of the words that make up longer accesses.
 const WORD: usize = 8;
 
 /// Loads `into.len()` bytes from `from`. Later accesses of the program are not reordered before the loads.
@@ -33,8 +33,8 @@ pub(crate) unsafe fn load(from: *const u8, into: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
-/// Stores `from` to `to`. The last byte becomes visible last, together with all earlier stores of the
-/// program.
+/// Stores `from` to `to`. The last byte becomes visible last: a thread that sees it also sees all earlier
+/// stores of the program.
 ///
 /// # Safety
 /// `to` is valid for writes of this many bytes. They are accessed only through this module or by a device.
@@ -104,7 +104,7 @@ fn execute(instructions: u32) {
     }
 }
 
-/// One access of a scan.
+/// Makes one access of a scan.
 ///
 /// # Safety
 /// `place` is aligned and valid for `width` bytes, under the conditions of [`scan`].

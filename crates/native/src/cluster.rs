@@ -1,4 +1,4 @@
-//! Machines as groups of OS threads.
+//! A cluster whose machines are groups of OS threads.
 
 use crate::device::NativeDevice;
 use crate::memory::View;
@@ -23,7 +23,7 @@ impl Spawned {
         format!("machine {} core {}", self.machine, self.core)
     }
 
-    /// The thread to run. Its provider is created on the thread that it belongs to.
+    /// The thread to run. A provider cannot move between threads, so the thread itself creates its provider.
     fn on(self, shared: &Arc<Shared>) -> Thread {
         let (name, shared) = (self.name(), shared.clone());
         let of_provider = name.clone();
@@ -32,8 +32,8 @@ impl Spawned {
     }
 }
 
-/// Machines that are groups of this process's threads, all on one device. The clock of each thread starts
-/// when the cluster is created.
+/// A cluster whose machines are groups of threads of this process. All machines use one device. The clock of
+/// all threads starts when the cluster is created.
 pub struct NativeCluster {
     shared: Arc<Shared>,
     machines: u32,
@@ -52,8 +52,8 @@ impl NativeCluster {
         NativeCluster { shared: Arc::new(shared), machines, spawned: Vec::new() }
     }
 
-    /// Makes runs end with [`RunError::Interrupted`] once `flag` is set. Threads unwind at their next
-    /// `pause`, `lookup` or access to a socket.
+    /// Makes runs end with [`RunError::Interrupted`] once `flag` is set. A thread unwinds at its next
+    /// `pause`, `compute` or blocking socket call. Then threads that wait in `lookup` unwind, too.
     pub fn interrupted_by(self, flag: Arc<AtomicBool>) -> NativeCluster {
         self.shared.exchange.interrupted_by(flag);
         self
@@ -92,7 +92,7 @@ impl Cluster for NativeCluster {
         self.shared.memory.alloc(machine, len, page)
     }
 
-    /// The kernel places memory where it is first touched, so the core is ignored.
+    /// The kernel places memory on the NUMA node of the core that first touches it, so `core` is ignored.
     fn alloc_near(&mut self, machine: u32, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(machine, len, page)
     }
@@ -107,14 +107,14 @@ impl Cluster for NativeCluster {
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let first = View::new(self.shared.memory.clone(), machine).pointer(mem, 0, mem.len());
         // SAFETY: `pointer` checked the range, and it is mapped as long as this cluster. Nothing else
-        // accesses it: threads, and the regions through which devices access memory, live only within `run`,
-        // which borrows the cluster exclusively, as this method does.
+        // accesses it. Threads, and the memory regions through which devices access memory, live only within
+        // `run`. Both `run` and this method borrow the cluster exclusively.
         let bytes = unsafe { std::slice::from_raw_parts_mut(first, mem.len() as usize) };
         Some(fill(bytes))
     }
 
-    /// Runs all threads until they end. At the start, nothing is published. If a thread panics, the rest
-    /// unwind at their next `pause` or `lookup`.
+    /// Runs all threads until they end. At the start, no value is published. If a thread panics, each other
+    /// thread unwinds at its next `pause`, `compute`, blocking socket call, or `lookup` that has to wait.
     fn run(&mut self) -> Result<(), RunError> {
         let spawned = std::mem::take(&mut self.spawned);
         self.check(&spawned)?;

@@ -1,4 +1,5 @@
-//! Counters of the last-level cache, if the machine has them and allows programs to read them.
+//! Counts accesses to the last-level cache, if the machine has such counters and allows programs to read
+//! them.
 
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter, Group};
@@ -18,8 +19,8 @@ pub struct CacheCounts {
     pub references: u64,
     /// PERF_COUNT_HW_CACHE_MISSES: requests that missed in the last-level cache.
     pub misses: u64,
-    /// Whether the counts include the kernel's work for the thread. The machine's settings may allow counting
-    /// only the program's own work.
+    /// Whether the counts include the kernel's work for the thread. The machine's settings may allow programs
+    /// to count only their own work.
     pub with_kernel: bool,
 }
 
@@ -40,7 +41,8 @@ impl CacheCounters {
         CacheCounters::of([Hardware::CACHE_REFERENCES, Hardware::CACHE_MISSES])
     }
 
-    /// Counters of two events, including the kernel's part unless that is forbidden.
+    /// Starts counters of two events. They include the kernel's part unless the machine's settings forbid
+    /// that.
     fn of<E: Event + Clone>(events: [E; 2]) -> Result<CacheCounters, NoCounters> {
         match CacheCounters::with(&events, true) {
             Err(error) if is_forbidden(&error) => CacheCounters::with(&events, false),
@@ -85,7 +87,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Meaning of the kernel's refusal.
+/// Describes the cause of an error of perf_event_open(2).
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
@@ -131,7 +133,8 @@ mod tests {
         }
     }
 
-    /// More memory than an allocator keeps for reuse, with many faults even if pages are huge.
+    /// Number of pages: more memory than an allocator keeps for reuse, with many faults even if pages are
+    /// huge.
     const PAGES: usize = 40_000;
 
     #[test]

@@ -6,8 +6,8 @@ use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, VerbsError};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// One in this many pauses of a polling loop yields the processor. Without it, two sides that spin on one
-/// processor would wait for the scheduler's tick.
+/// One in this many pauses of a polling loop yields the processor. Without the yield, two threads that spin
+/// on one processor would wait for the scheduler's tick.
 const PAUSES_PER_YIELD: u32 = 16;
 
 /// Bytes of a cache line, the unit of prefetches.
@@ -26,7 +26,7 @@ macro_rules! word {
 
 impl Cpu for NativeProvider {
     fn now(&self) -> Time {
-        // A u64 holds 213 days of picoseconds.
+        // A u64 holds 213 days in picoseconds.
         Time::from_ps((self.elapsed().as_nanos() as u64).saturating_mul(1_000))
     }
 
@@ -52,7 +52,7 @@ impl Cpu for NativeProvider {
         self.view().alloc(len, page)
     }
 
-    /// The kernel places memory where it is first touched, so the core is ignored.
+    /// The kernel places memory on the NUMA node of the core that first touches it, so `core` is ignored.
     fn alloc_near(&self, _: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError> {
         self.alloc(len, page)
     }

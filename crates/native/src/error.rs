@@ -1,9 +1,9 @@
-//! Refusals of libibverbs as `VerbsError`.
+//! Converts errors of libibverbs to `VerbsError`.
 
 use doorbell_verbs::VerbsError;
 use libc::c_int;
 
-/// The refusal of `what` with this errno, which may have either sign.
+/// The error of the function `what` with this errno. The errno may have either sign.
 pub(crate) fn refused(what: &'static str, errno: c_int) -> VerbsError {
     let errno = errno.saturating_abs();
     let text = || format!("{what} failed: {}", std::io::Error::from_raw_os_error(errno));
@@ -16,12 +16,12 @@ pub(crate) fn refused(what: &'static str, errno: c_int) -> VerbsError {
     }
 }
 
-/// The refusal of `what`, with its reason in this thread's errno.
+/// The error of the function `what`, with the cause in this thread's errno.
 pub(crate) fn last_refusal(what: &'static str) -> VerbsError {
     refused(what, std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// The outcome of `what`, which returned 0 or an errno.
+/// The outcome of the function `what`, which returned 0 or an errno.
 pub(crate) fn outcome(what: &'static str, errno: c_int) -> Result<(), VerbsError> {
     if errno == 0 { Ok(()) } else { Err(refused(what, errno)) }
 }

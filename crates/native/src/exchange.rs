@@ -1,13 +1,12 @@
-//! State that the threads of a run share besides memory: published values, and the end of a run that cannot
-//! continue.
+//! State that the threads of a run share besides memory: published values, and whether the run was stopped.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Payload with which a thread unwinds when the run is stopped. It marks the unwinding as no panic of its
-/// own.
+/// Payload with which a thread unwinds when the run is stopped. It distinguishes the unwinding from a panic
+/// of the thread.
 pub(crate) struct Stopped;
 
 #[derive(Default)]
@@ -21,8 +20,8 @@ struct ExchangeState {
 }
 
 impl ExchangeState {
-    /// If every running thread waits for a key that no thread can publish any more: the threads and their
-    /// keys.
+    /// The waiting threads and their keys, if every running thread waits for a key that was not published.
+    /// Then no thread can publish a key any more.
     fn deadlock(&self) -> Option<String> {
         let stuck = !self.waiting.is_empty()
             && self.waiting.len() == self.running
@@ -56,13 +55,13 @@ impl Exchange {
         self.stopped.store(false, Ordering::Relaxed);
     }
 
-    /// Makes `value` known under `key`.
+    /// Publishes `value` under `key`. It replaces an earlier value.
     pub(crate) fn publish(&self, key: &str, value: &[u8]) {
         self.state().values.insert(key.to_owned(), value.to_owned());
         self.changed.notify_all();
     }
 
-    /// Waits until `key` has a value and returns it. Unwinds if the run is stopped.
+    /// Waits until `key` has a value and returns the value. Unwinds if the run is stopped before that.
     pub(crate) fn lookup(&self, thread: &str, key: &str) -> Vec<u8> {
         let mut state = self.state();
         if let Some(value) = state.values.get(key) {
@@ -79,17 +78,18 @@ impl Exchange {
         value.unwrap_or_else(|| resume_unwind(Box::new(Stopped)))
     }
 
-    /// Lets `flag` stop runs. The first thread that checks it unwinds, and so do all other threads.
+    /// Lets `flag` stop runs. When one thread finds it set, all threads unwind. Only the first call has an
+    /// effect.
     pub(crate) fn interrupted_by(&self, flag: Arc<AtomicBool>) {
         self.interrupt.get_or_init(|| flag);
     }
 
-    /// Whether the flag to end the run is set.
+    /// Whether the flag that ends the run is set.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Unwinds if the run is stopped, unless the thread is already unwinding.
+    /// Unwinds if the run is stopped or interrupted, unless the thread is already unwinding.
     pub(crate) fn check(&self) {
         let ends = self.stopped.load(Ordering::Relaxed) || self.is_interrupted();
         if ends && !std::thread::panicking() {
@@ -97,14 +97,14 @@ impl Exchange {
         }
     }
 
-    /// Notes that a thread has ended.
+    /// Records that a thread has ended. Stops the run if the remaining threads are in a deadlock.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.running -= 1;
         self.stop_if_stuck(&mut state);
     }
 
-    /// Makes all threads unwind at their next `lookup` or `check`.
+    /// Makes all threads unwind at their next `check`, or in a `lookup` that has to wait.
     pub(crate) fn stop(&self) {
         // The lock ensures that no thread misses the stop between its check and its wait.
         let state = self.state();

@@ -1,10 +1,10 @@
-//! A verbs provider on any libibverbs.so.1 that is opened at run time: for hardware, for the kernel's
-//! Soft-RoCE, or for a custom library.
+//! A verbs provider on a libibverbs.so.1 that is opened at run time. The library may drive hardware or the
+//! kernel's Soft-RoCE, or it may be a custom library.
 //!
-//! [`NativeCluster`] runs the threads of all its machines as OS threads of this process, on one device whose
-//! packets return to itself. A program that uses `doorbell_verbs` can reach only memory that the cluster
+//! [`NativeCluster`] runs the threads of all its machines as OS threads of this process, on one device that
+//! sends packets to itself. A program that uses `doorbell_verbs` can reach only memory that the cluster
 //! allocated for the program's machine. Every access and every inline payload is checked against a table of
-//! allocations. Every libibverbs object is kept until all objects that need it are gone.
+//! allocations. Every libibverbs object is kept until all objects that depend on it are destroyed.
 
 mod access;
 mod cluster;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 macro_rules! library {
     ($($name:ident: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// Functions of libibverbs under their own names. The man pages describe their arguments and results.
+        /// The functions of libibverbs. The man pages describe their arguments and results.
         pub(crate) struct Library {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -23,8 +23,8 @@ macro_rules! library {
             /// The library has the functions of rdma-core 44 or later.
             pub(crate) unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
                 let flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-                // SAFETY: The caller guarantees that the library is valid. The types are those in verbs.h.
-                // The library stays loaded, so the function pointers stay valid.
+                // SAFETY: The caller guarantees that the library is valid. The types match verbs.h. The
+                // library stays loaded, so the function pointers stay valid.
                 unsafe {
                     let library = unix::Library::open(Some(path), flags)?;
                     Ok(Library { $($name: *library.get(stringify!($name))?,)* })

@@ -1,4 +1,4 @@
-//! The memory of a cluster's machines, and the checks of access to it.
+//! The memory of a cluster's machines, and the checks of accesses to it.
 
 use doorbell_verbs::{Mem, PageSize, VerbsError};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -42,7 +42,8 @@ struct Tables {
 }
 
 /// All allocations of a cluster. Allocations are only added. They are freed together when the cluster and the
-/// last thread's [`View`] are gone. A thread's view is dropped after all its regions.
+/// last thread's [`View`] have been dropped. A thread's view is dropped after all memory regions of the
+/// thread.
 #[derive(Default)]
 pub(crate) struct ClusterMemory(Mutex<Tables>);
 
@@ -87,7 +88,8 @@ impl ClusterMemory {
     }
 }
 
-/// One thread's view of a cluster's memory: a copy of the table. It is renewed when an allocation is missing.
+/// One thread's view of a cluster's memory: a copy of the table. A lookup that finds no allocation renews the
+/// copy.
 pub(crate) struct View {
     memory: Arc<ClusterMemory>,
     machine: u32,
@@ -170,7 +172,7 @@ impl View {
         unsafe { base.add(within as usize) }
     }
 
-    /// Whether this machine has the `len` bytes at virtual address `addr`.
+    /// Whether the `len` bytes at virtual address `addr` lie within an allocation of this machine.
     pub(crate) fn covers(&self, addr: u64, len: u64) -> bool {
         let covers = || self.known.borrow().covers(addr, len);
         covers() || {

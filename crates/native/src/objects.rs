@@ -1,5 +1,5 @@
-//! The objects of libibverbs. Each object holds its parents, so that libibverbs destroys children before
-//! parents, in whatever order a program drops them.
+//! The objects of libibverbs. Each object holds its parents. So children are destroyed before parents,
+//! regardless of the order in which a program drops them.
 
 use crate::error::last_refusal;
 use crate::library::Library;
@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The object that `verb` created, or the reason why it failed.
+/// The object that `verb` created. If the pointer is null, the error in errno.
 fn created<T>(verb: &'static str, object: *mut T) -> Result<NonNull<T>, VerbsError> {
     NonNull::new(object).ok_or_else(|| last_refusal(verb))
 }
@@ -185,7 +185,7 @@ impl IbvSrq {
     }
 }
 
-/// A path in the form of libibverbs.
+/// Converts the attributes of an address handle to C.
 pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
     let grh = attr.grh.map(|route| ibv_global_route {
         dgid: ibv_gid { raw: route.dgid.0 },
@@ -283,7 +283,8 @@ impl IbvQp {
         self.srq.is_some()
     }
 
-    /// The state after the last ibv_modify_qp(3) or ibv_query_qp(3) of this program.
+    /// The QP's state as of the last ibv_modify_qp(3) or ibv_query_qp(3) of this program. `None` if the value
+    /// is unknown.
     pub(crate) fn known_state(&self) -> Option<QpState> {
         // SAFETY: The QP is live. libibverbs writes the state only during calls, and only this thread makes
         // calls.

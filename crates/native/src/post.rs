@@ -15,7 +15,7 @@ use doorbell_verbs::{
 use std::ffi::c_int;
 use std::ptr;
 
-/// Buffers for the C form of a list. They are kept for reuse.
+/// Buffers for lists of work requests and completions in C. They are kept for reuse.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sges: Vec<ibv_sge>,
@@ -44,7 +44,7 @@ fn room_for_sges<'a>(sges: &mut Vec<ibv_sge>, lists: impl Iterator<Item = &'a [S
     sges.reserve(lists.map(<[Sge]>::len).sum());
 }
 
-/// Appends an SGE list, for which there must be room. Returns a pointer to its first SGE.
+/// Appends an SGE list, for which `sges` must have room. Returns a pointer to its first SGE.
 fn push_sges(sges: &mut Vec<ibv_sge>, list: &[Sge]) -> *mut ibv_sge {
     let first = sges.len();
     sges.extend(list.iter().map(|s| ibv_sge { addr: s.addr, length: s.length, lkey: s.lkey }));
@@ -150,7 +150,7 @@ impl Scratch {
         scope: &Scope<'_>,
         list: &[SendWr<'_>],
     ) -> Result<(), PostError> {
-        // IB specification vol. 1, 10.8.3.1. Some providers do not check this before they queue.
+        // IB specification vol. 1, 10.8.3.1. Some providers queue a work request without checking the state.
         if let Some(state @ (QpState::Reset | QpState::Init | QpState::Rtr)) = qp.known_state() {
             return Err(at_first(invalid(format!("a QP in state {state:?} takes no send work requests"))));
         }
@@ -166,7 +166,7 @@ impl Scratch {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Puts the C form of `list` into the buffers, up to the first work request that is refused.
+    /// Converts `list` to C in the buffers, up to the first work request that is refused.
     fn build_sends(
         &mut self,
         transport: QpType,

@@ -22,8 +22,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct NativeProvider(Rc<Thread>);
 
-/// Fields are dropped in order. Objects come first, so that regions are dropped before the memory that they
-/// register.
+/// Fields are dropped in order. Objects come first, so that memory regions are dropped before the memory that
+/// they register.
 struct Thread {
     qps: HandleTable<IbvQp>,
     ahs: HandleTable<IbvAh>,

@@ -10,7 +10,8 @@ use doorbell_verbs::{DeviceAttr, Gid, LinkLayer, Mtu, PortAttr, QpAttr, QpState,
 use std::ffi::c_int;
 use std::mem::{MaybeUninit, size_of};
 
-/// A limit of a device, which C stores in an int.
+/// Converts a device's limit from a C int. A negative limit becomes 0, and a limit that does not fit becomes
+/// `most`.
 fn limit<T: TryFrom<c_int> + Default>(value: c_int, most: T) -> T {
     if value < 0 { T::default() } else { T::try_from(value).unwrap_or(most) }
 }
@@ -41,8 +42,8 @@ pub(crate) fn device(device: &IbvDevice) -> Result<DeviceAttr, VerbsError> {
     })
 }
 
-/// Suitability of a GID table entry as source address: RoCEv2 over IPv4 is best, then RoCEv2 over IPv6, then
-/// any other.
+/// Suitability of a GID table entry as a source address. RoCEv2 over IPv4 is best, then RoCEv2 over IPv6,
+/// then any other entry.
 fn rank(entry: &ibv_gid_entry) -> u8 {
     let v4 = std::net::Ipv6Addr::from(entry.gid.raw).to_ipv4_mapped().is_some();
     match (entry.gid_type, v4) {
@@ -52,8 +53,8 @@ fn rank(entry: &ibv_gid_entry) -> u8 {
     }
 }
 
-/// The best GID of a port, or the first of equally good ones. Verbs store its index in 8 bits, so the index
-/// must fit.
+/// The index and the value of a port's GID with the highest [`rank`]. Among GIDs with equal ranks, the first
+/// is used. Verbs store the index in 8 bits, so entries with a greater index are skipped.
 fn best_gid(entries: &[ibv_gid_entry], port: u8) -> Option<(u8, Gid)> {
     let usable = entries.iter().rev().filter(|e| e.port_num == u32::from(port) && e.gid_index <= 255);
     let best = usable.max_by_key(|e| rank(e))?;
@@ -91,7 +92,7 @@ pub(crate) fn port(device: &IbvDevice, port: u8) -> Result<PortAttr, VerbsError>
     })
 }
 
-/// Changes in the form of libibverbs: the fields, and the mask that names them.
+/// Converts changes of a QP to C: the attributes, and the mask of the attributes that are set.
 fn c_qp_attr(attr: &QpAttr) -> (ibv_qp_attr, c_int) {
     let mut c = ibv_qp_attr::default();
     let mut named = 0;
@@ -124,14 +125,14 @@ fn c_qp_attr(attr: &QpAttr) -> (ibv_qp_attr, c_int) {
     (c, named)
 }
 
-/// Changes a QP.
+/// Changes a QP by ibv_modify_qp(3).
 pub(crate) fn modify_qp(qp: &IbvQp, attr: &QpAttr) -> Result<(), VerbsError> {
     let (mut attr, named) = c_qp_attr(attr);
     // SAFETY: The QP is live.
     outcome("ibv_modify_qp", unsafe { (qp.library().ibv_modify_qp)(qp.raw(), &mut attr, named) })
 }
 
-/// The state of a QP.
+/// The state of a QP, by ibv_query_qp(3).
 pub(crate) fn qp_state(qp: &IbvQp) -> Result<QpState, VerbsError> {
     let mut attr = ibv_qp_attr::default();
     let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed();

@@ -6,7 +6,6 @@ use crate::memory::ClusterMemory;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// State that the threads of a cluster share.
 pub(crate) struct Shared {
     pub(crate) device: NativeDevice,
     pub(crate) memory: Arc<ClusterMemory>,

@@ -1,11 +1,11 @@
-//! Kernel TCP of the machine.
+//! `Sockets` on the kernel's TCP.
 //!
 //! The machines of a cluster are threads of one process, or processes that share one device. So all of them
-//! are on one host. Listeners use its loopback interface, which all machines of the cluster reach and other
+//! are on one host. Listeners use the loopback interface. All machines of the cluster reach it, and other
 //! hosts do not.
 //!
-//! Sockets block for at most a time slice. A call usually is one system call, as in any program. A call that
-//! waits longer checks between slices whether the run was stopped.
+//! Sockets block for at most a time slice. Usually a call needs one system call. A call that waits longer
+//! checks between slices whether the run was stopped.
 
 use crate::provider::NativeProvider;
 use crate::socket::Socket;
@@ -36,12 +36,13 @@ fn refused(what: &'static str) -> impl Fn(Errno) -> SocketError {
     }
 }
 
-/// Whether the call must be repeated, because its slice has ended or a signal arrived.
+/// Whether the call must be repeated, because its slice has ended, a signal arrived, or the connection is not
+/// established yet.
 fn is_again(errno: Errno) -> bool {
     matches!(errno, Errno::AGAIN | Errno::INTR | Errno::INPROGRESS | Errno::ALREADY)
 }
 
-/// The refusal of an unknown socket number.
+/// The error for an unknown socket handle.
 fn unknown(cause: VerbsError) -> SocketError {
     match cause {
         VerbsError::Invalid(why) => SocketError::Invalid(why),
@@ -49,7 +50,7 @@ fn unknown(cause: VerbsError) -> SocketError {
     }
 }
 
-/// A TCP socket.
+/// Creates a TCP socket.
 fn socket() -> Result<OwnedFd, SocketError> {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(refused("socket(2)"))
@@ -64,7 +65,7 @@ fn in_slices(fd: &OwnedFd) -> Result<(), SocketError> {
         .map_err(refused("setsockopt(2)"))
 }
 
-/// The result of send(2) or recv(2): a number of bytes, or -1 with errno.
+/// Converts the result of send(2) or recv(2): a number of bytes, or -1 with the cause in errno.
 fn bytes(returned: isize) -> Result<u64, Errno> {
     u64::try_from(returned).map_err(|_| {
         let errno = std::io::Error::last_os_error().raw_os_error();
@@ -73,7 +74,7 @@ fn bytes(returned: isize) -> Result<u64, Errno> {
 }
 
 impl NativeProvider {
-    /// Repeats a call until it ends for another reason than its slice. Unwinds if the run is stopped.
+    /// Repeats a call while it fails as [`is_again`] describes. Unwinds if the run is stopped.
     fn blocking<T>(&self, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         loop {
             self.exchange().check();
@@ -92,7 +93,7 @@ impl NativeProvider {
         self.sockets().get(handle.0).map_err(unknown)
     }
 
-    /// The connection of this number.
+    /// The connection with this handle. Refuses a listener.
     fn stream(&self, handle: SocketHandle) -> Result<Rc<Socket>, SocketError> {
         let socket = self.socket(handle)?;
         match *socket {
@@ -132,7 +133,7 @@ impl Sockets for NativeProvider {
         set_tcp_nodelay(&fd, true).map_err(refused("setsockopt(2)"))?;
         in_slices(&fd)?;
         match self.blocking(|| connect(&fd, &to)) {
-            // The connection may be established just when a slice ends.
+            // The connection may be established between two slices.
             Ok(()) | Err(Errno::ISCONN) => self.keep(Socket::Stream(fd)),
             Err(Errno::CONNREFUSED) => Err(SocketError::Refused(to)),
             Err(errno) => Err(SocketError::Errno { what: "connect(2)", errno: errno.raw_os_error() }),
@@ -167,7 +168,8 @@ impl Sockets for NativeProvider {
         }
         let to = self.view().pointer(mem, offset, len);
         let fd = stream.as_fd().as_raw_fd();
-        // SAFETY: The conditions of send(2) above hold. The kernel writes the range.
+        // SAFETY: As in `tcp_send`, `pointer` checked the range, and it stays mapped. The kernel writes it as
+        // a device would.
         let recv = || bytes(unsafe { libc::recv(fd, to.cast(), len as usize, 0) });
         self.blocking(recv).map_err(refused("recv(2)"))
     }
@@ -179,7 +181,7 @@ impl Sockets for NativeProvider {
             let slice = deadline.since(self.now()).min(SLICE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: slice.as_ns() as i64 };
             match self.blocking(|| poll(&mut fds, Some(&timeout))) {
-                // An error or the peer's end also makes a socket ready. recv(2) tells which.
+                // An error or a close by the peer also makes a socket ready. recv(2) then reports the cause.
                 Ok(1..) => return Ok(fds.iter().position(|fd| !fd.revents().is_empty())),
                 Ok(0) if self.now() >= deadline => return Ok(None),
                 Ok(0) => {}

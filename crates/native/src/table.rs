@@ -4,7 +4,7 @@ use doorbell_verbs::VerbsError;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Objects by number. Numbers are never reused, so the number of a removed object is invalid for good.
+/// Objects by number. Numbers are never reused, so the number of a removed object stays invalid.
 pub(crate) struct HandleTable<T> {
     kind: &'static str,
     entries: RefCell<Vec<Option<Rc<T>>>>,
@@ -36,7 +36,7 @@ impl<T> HandleTable<T> {
     }
 
     /// Removes the object with this number, if there is one. The object is destroyed once no other object
-    /// needs it.
+    /// holds it.
     pub(crate) fn remove(&self, number: u32) {
         let removed = self.entries.borrow_mut().get_mut(number as usize).and_then(Option::take);
         drop(removed);

@@ -17,8 +17,8 @@ pub(crate) struct Thread {
 /// A started thread's name and its handle.
 type Started = (String, JoinHandle<Result<(), Box<dyn Any + Send>>>);
 
-/// Runs `threads` concurrently until all have ended. If one panics, the rest unwind at their next use of
-/// `exchange`.
+/// Runs `threads` concurrently until all have ended. If a thread panics, each other thread unwinds at its
+/// next `check` of `exchange`, or in a `lookup` that has to wait.
 pub(crate) fn run(exchange: &Arc<Exchange>, threads: Vec<Thread>) -> Result<(), RunError> {
     exchange.begin(threads.len());
     let mut cpus = processors(threads.len()).into_iter();
@@ -33,14 +33,14 @@ pub(crate) fn run(exchange: &Arc<Exchange>, threads: Vec<Thread>) -> Result<(), 
     }
 }
 
-/// A processor for each thread. Empty if there are too few processors.
+/// A processor for each thread. Empty if this process may use fewer processors than threads.
 fn processors(threads: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(threads).collect();
     if cpus.len() == threads { cpus } else { Vec::new() }
 }
 
-/// Pins the calling thread to `cpu`. This is a hint: nothing depends on it.
+/// Pins the calling thread to `cpu`. Errors are ignored, because correctness does not depend on pinning.
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -71,7 +71,7 @@ fn start(thread: Thread, exchange: &Arc<Exchange>, cpu: Option<usize>) -> Result
     }
 }
 
-/// Waits until a thread ends. A thread that was stopped because of another one has not failed.
+/// Waits until a thread ends. A thread that was stopped has not failed.
 fn join((thread, handle): Started) -> Result<(), RunError> {
     // The thread catches panics of its body, so an inner error and an outer error both mean a panic.
     match handle.join().unwrap_or_else(Err) {

@@ -1,10 +1,10 @@
-//! A system and an experiment that follow the recipes of CONTRIBUTING.md, in a crate of their own. No crate
-//! of Doorbell refers to them: Doorbell's public interfaces are enough to make them.
+//! A system and an experiment that follow the recipes of CONTRIBUTING.md. They use only Doorbell's public
+//! interfaces, and no library of Doorbell depends on this crate.
 //!
 //! - [`ping`], a system, with its checks.
 //! - `window`, an experiment, and its claims, which are in `claims.toml`.
 //!
-//! This file has their entries in the registers: Doorbell's registers with one entry more.
+//! This file extends each of Doorbell's registers by one entry.
 #![forbid(unsafe_code)]
 
 pub mod ping;
@@ -32,7 +32,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
 /// The experiments of this crate.
 pub const EXPERIMENTS: &[&Experiment] = &[&window::EXPERIMENT];
 
-/// The claims by which the experiments are judged. No paper makes them.
+/// The claims by which the experiments are judged. They are not from a paper.
 ///
 /// # Panics
 /// If the file is malformed. A test checks that it is not.

@@ -1,5 +1,5 @@
-//! How much a client of the counter over SENDs gains from more outstanding pings, and how much its server
-//! allows.
+//! An experiment with the counter over SENDs: how one client's rate grows with its outstanding pings, up to
+//! the server's limit.
 
 use crate::ping::Ping;
 use doorbell_lab::{Duration, NotYet, Schema, SystemEntry, SystemWorkload};

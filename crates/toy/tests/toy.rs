@@ -1,4 +1,4 @@
-//! The toy system and the toy experiment, by Doorbell's public interfaces.
+//! Tests the toy system and the toy experiment through Doorbell's public interfaces.
 
 use doorbell_lab::{Control, Given, Run, Stored, SystemEntry, SystemWorkload, simulate};
 use doorbell_nic::Profile;

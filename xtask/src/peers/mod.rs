@@ -1,6 +1,6 @@
 //! Compares the software NIC with UCX's shared memory and with the system call that copies private memory.
-//! Also compares UCX, Open MPI and NIXL over the NIC with their own transports. Both sides run on one machine
-//! in alternation, with one processor for each process, and are compared by one statistic.
+//! Also compares UCX, Open MPI and NIXL over the NIC with their own transports. Both sides run in alternation
+//! on one machine, and each process has its own processor. Each row compares one statistic.
 
 mod sides;
 mod statistic;
@@ -10,7 +10,7 @@ use crate::{packages, wheels};
 use statistic::{Statistic, median};
 use std::process::Command;
 
-/// Runs of each side of a row, unless `--rounds` states another number.
+/// Default number of runs of each side of a row.
 const ROUNDS: usize = 7;
 
 struct Row {
@@ -140,7 +140,7 @@ const ROWS: [Row; 15] = [
     },
 ];
 
-/// Reads the arguments of `cargo xtask peers`; `None` if they are wrong.
+/// Reads the number of rounds from the arguments of `cargo xtask peers`. Returns `None` if they are wrong.
 pub(crate) fn rounds(arguments: &[&str]) -> Option<usize> {
     match arguments {
         [] => Some(ROUNDS),
@@ -187,7 +187,7 @@ fn version() -> Task<String> {
     Ok(first.map_or("version unknown".into(), |line| line.trim_start_matches(['#', ' ']).to_owned()))
 }
 
-/// Prints a row. Returns whether it meets its requirement, if it has one.
+/// Prints a row. Returns whether the row meets its requirement, or `None` if it has none.
 fn print(row: &Row, mut ours: Vec<f64>, mut theirs: Vec<f64>) -> Option<bool> {
     let mut paired: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
     let ratio = median(&mut ours) / median(&mut theirs);

@@ -1,4 +1,4 @@
-//! Measurement of each side.
+//! Measures one side of a row.
 
 use super::statistic::{Statistic, median};
 use crate::command::{Problem, Task, cargo, failed, lines, run};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 /// The program that measures Open MPI, in the folder of built programs.
 const PING: &str = "mpi_ping";
 
-/// Method of measuring one side.
+/// Program that measures one side.
 pub(super) enum MeasuredSide {
-    /// A program of perftest on the software NIC. The first options are for `doorbell run`, the second for
-    /// the program.
+    /// A program of perftest on the software NIC. The first list has options of `doorbell run`. The second
+    /// list has the program and its options.
     Perftest(&'static [&'static str], &'static [&'static str]),
     /// A test of ucx_perftest over one transport.
     Ucx(Over, &'static [&'static str]),
@@ -31,7 +31,7 @@ pub(super) enum MeasuredSide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     SharedMemory,
-    /// RC of the software NIC.
+    /// RC QPs of the software NIC.
     Nic,
     Tcp,
 }
@@ -50,7 +50,7 @@ impl Over {
 
 pub(super) const PRIVATE: &[&str] = &["--private-buffers"];
 
-/// Builds the measured programs as a user does. Returns their folder.
+/// Builds the measured programs with the `release` profile, as users do. Returns their folder.
 pub(super) fn build() -> Task<PathBuf> {
     run(cargo().current_dir(root()).args([
         "build",
@@ -155,22 +155,22 @@ fn nixl(over: Over, folder: &Path) -> Task<Command> {
     Ok(command)
 }
 
-/// The number that a program prints behind `median`.
+/// Runs a program and returns the number that it prints after `median`.
 fn median_of(mut command: Command) -> Task<f64> {
     let text = lines(&mut command)?.join("\n");
     let value = text.split_once("median ").and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
     value.ok_or_else(|| failed("the program", format!("no result in\n{text}")))
 }
 
-/// `doorbell run` with these options, before the program's own arguments. Each TCP port has its own fabric;
-/// programs that do not meet at a port pass 0.
+/// `doorbell run` with these options. The caller appends the program and its arguments. Each TCP port has its
+/// own fabric. Programs without a TCP port pass 0.
 fn on_nic(mut doorbell: Command, port: u16, options: &[&str]) -> Command {
     let fabric = format!("peers-{}-{port}", std::process::id());
     doorbell.args(["run", "--fabric", &fabric]).args(options).arg("--");
     doorbell
 }
 
-/// A program on one processor.
+/// A command that binds a program to one processor.
 fn on(processor: u32, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &processor.to_string()]).arg(program);
@@ -198,7 +198,7 @@ fn both(mut server: Command, client: &mut Command, port: u16) -> Task<String> {
     Ok(text)
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed on drop.
 struct KilledServer(Child);
 
 impl Drop for KilledServer {
@@ -208,8 +208,8 @@ impl Drop for KilledServer {
     }
 }
 
-/// Whether a process listens at a TCP port, according to proc(5). A connection to the server would disturb
-/// it.
+/// Whether a process listens on a TCP port, according to proc(5). This function does not connect, because a
+/// connection would disturb the server.
 fn listens(port: u16) -> bool {
     let is_it = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
@@ -221,7 +221,7 @@ fn listens(port: u16) -> bool {
     tables.iter().any(|table| table.lines().any(is_it))
 }
 
-/// The median of the results that `-H` prints in order, or the message rate.
+/// The median of the latencies that `-H` prints, in microseconds, or the message rate in millions per second.
 fn of_perftest(text: &str, statistic: Statistic) -> Option<f64> {
     match statistic {
         Statistic::Latency => {
@@ -237,7 +237,8 @@ fn of_perftest(text: &str, statistic: Statistic) -> Option<f64> {
     }
 }
 
-/// The median latency or the overall message rate from the line `Final:`.
+/// The median latency in microseconds, or the overall message rate in millions per second. Both are on the
+/// line `Final:`.
 fn of_ucx(text: &str, statistic: Statistic) -> Option<f64> {
     let words: Vec<&str> =
         text.lines().rfind(|line| line.starts_with("Final:"))?.split_whitespace().collect();

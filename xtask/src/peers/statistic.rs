@@ -1,6 +1,5 @@
 //! Statistics by which both sides are compared.
 
-/// Statistic by which both sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Statistic {
     /// Median one-way latency in microseconds.

@@ -51,7 +51,7 @@ impl Commit {
         self.hash.get(..7).unwrap_or(&self.hash)
     }
 
-    /// The commit in words.
+    /// The abbreviated hash, and the reason for choosing the commit.
     pub(crate) fn text(&self) -> String {
         format!("{}{}", self.short(), self.why)
     }
@@ -63,7 +63,7 @@ fn changed() -> Task<bool> {
     Ok(!lines(&mut git(&["status", "--porcelain", "--untracked-files=no"]))?.is_empty())
 }
 
-/// The folder of the programs. It is locked against other runs of `same`.
+/// The folder of the programs. A lock file keeps other runs of `same` out.
 pub(crate) struct ProgramStore {
     target: PathBuf,
     _lock: File,
@@ -87,7 +87,7 @@ impl ProgramStore {
         self.target.join("same")
     }
 
-    /// The program of a commit. It is built if it is not there.
+    /// The program of a commit. Builds it if the folder does not contain it.
     pub(crate) fn of_commit(&self, commit: &Commit) -> Task<PathBuf> {
         let home = self.same().join(&commit.hash);
         let program = home.join("doorbell");
@@ -103,7 +103,8 @@ impl ProgramStore {
         Ok(program)
     }
 
-    /// The program of the work tree, as a copy, because cargo may build another one meanwhile.
+    /// Builds the program of the work tree. Returns a copy, because cargo may rebuild the original during the
+    /// comparison.
     pub(crate) fn of_tree(&self) -> Task<PathBuf> {
         run(&mut cargo(&root(), &self.target))?;
         let program = self.same().join("tree/doorbell");
@@ -129,7 +130,7 @@ fn unpack(hash: &str, home: &Path) -> Task<PathBuf> {
     Ok(sources)
 }
 
-/// Copies a program. A file at `to` is always complete.
+/// Copies a program. The file appears at `to` by a rename, so it is always complete.
 fn copy(from: &Path, to: &Path) -> Task<()> {
     let part = to.with_extension("part");
     let copy = || {

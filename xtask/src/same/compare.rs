@@ -3,13 +3,13 @@
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A field that is not a result: the duration of the run.
+/// The field with the wall time of a run, which is not a result.
 const TIME: &str = "wall_seconds";
 
 /// Fields that a faster simulator may change without changing its results.
 const OF_EVENTS: [&str; 2] = ["events", "event_hash"];
 
-/// The path of a difference between runs of which one is refused.
+/// The path of a difference between runs if at least one of them has no JSON result.
 const ENDED: &str = "end";
 
 /// The values of a JSON document by path, as text, because parsed numbers would be rounded.
@@ -65,7 +65,7 @@ fn collect(path: String, value: &RawValue, fields: &mut Fields) -> serde_json::R
     Ok(())
 }
 
-/// A path without array indices, which is equal for all elements.
+/// Removes the array indices from a path, so that all elements of an array have equal paths.
 fn general(path: &str) -> String {
     let mut parts = path.split('[');
     let mut general = parts.next().unwrap_or_default().to_owned();
@@ -91,17 +91,17 @@ impl RunPair {
         if self.run.contains(" --system ") { format!("{command} --system") } else { command.to_owned() }
     }
 
-    /// Whether both programs refused the run, so that only sentences can be compared.
+    /// Whether both programs refused the run, so that only exit statuses and error sentences can be compared.
     pub(crate) fn is_refused(&self) -> bool {
         matches!((&self.before, &self.now), (Said::Ended(..), Said::Ended(..)))
     }
 }
 
-/// Fields of kinds of runs: the kind, and the path without indices.
+/// Fields as pairs: the kind of the run, and the field's path without indices.
 type KnownFields = BTreeSet<(String, String)>;
 
-/// Fields that only one of the programs knows. Only all runs together show this: a field that is missing in
-/// some of them is a difference.
+/// Fields that only one of the programs knows: it prints them in some run, and the other program prints them
+/// in none. A field that a program omits in only some runs is a difference.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unknown {
     to_before: KnownFields,
@@ -159,7 +159,8 @@ impl Difference {
         OF_EVENTS.contains(&self.path.as_str())
     }
 
-    /// Whether two sentences differ that hold equal numbers. Exit codes of refused runs must be equal, too.
+    /// Whether the difference is between two sentences with equal numbers. Exit statuses of refused runs must
+    /// also be equal.
     pub(crate) fn of_words(&self) -> bool {
         let is_sentence = |text: &str| text.contains(' ') && (text.starts_with('"') || self.path == ENDED);
         let numbers = |text: &str| {
@@ -195,7 +196,8 @@ pub(crate) enum DifferenceClass {
     Results,
 }
 
-/// The differences of a run. Fields of the whole run come before fields of single resources.
+/// The differences of a run. Fields of the whole run come before fields of single resources, and event counts
+/// and hashes come last.
 pub(crate) fn differences(pair: &RunPair, unknown: &Unknown) -> Vec<Difference> {
     let (before, now) = match (&pair.before, &pair.now) {
         (Said::Json(before), Said::Json(now)) => (before, now),
@@ -237,7 +239,7 @@ mod tests {
         RunPair { run: run.into(), before: Said::json(before), now: Said::json(now) }
     }
 
-    /// Differences of each run, if these are all runs.
+    /// The differences of each run. `pairs` has all runs.
     fn all_of(pairs: &[RunPair]) -> Vec<Vec<String>> {
         let unknown = Unknown::of(pairs);
         let text = |d: Difference| format!("{}: {} -> {}", d.path, d.before, d.now);

@@ -94,7 +94,7 @@ fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // After an error, the bytes read so far are returned.
+        // After an error, the bytes that were read so far count.
         let _ = pipe.read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });

@@ -1,7 +1,7 @@
 //! The runs that `same` compares: command lines of `doorbell`, made from tables.
 //!
-//! Virtual time is short and machines are few. Rare events, such as a time-out, an RNR NAK or a drop, need a
-//! long run or load. They have command lines of their own in [`RARE`].
+//! Most runs simulate a short time and few machines. Rare events, such as a time-out, an RNR NAK or a drop,
+//! need a long run or a high load. [`RARE`] has command lines for them.
 
 /// Options for short runs, with enough machines for every pattern.
 const SHORT: &str = "--machines 3 --threads 2 --warmup 30us --duration 400us";
@@ -24,10 +24,9 @@ const VERBS: [&str; 11] = [
 /// The verbs of [`VERBS`] whose messages may have any size.
 const SIZED: [&str; 6] = [VERBS[0], VERBS[1], VERBS[2], VERBS[6], VERBS[7], VERBS[8]];
 
-/// Patterns of the traffic between machines.
 const PATTERNS: [&str; 3] = ["outbound", "inbound", "all-to-all"];
 
-/// Methods of posting and signalling work requests.
+/// Options for posting and signalling work requests.
 const POSTED: [&str; 5] = [
     "--signal-every 1",
     "--signal-every 1 --window 1",
@@ -43,14 +42,15 @@ const MANY: [&str; 2] = [
     "--verb read --pattern all-to-all --machines 40 --threads 14 --warmup 10us --duration 10us",
 ];
 
-/// Payloads in bytes: none, within a line, over several lines of a WQE, one packet, several packets.
+/// Payloads in bytes: none, within a cache line, over several cache lines of a WQE, one packet, several
+/// packets.
 const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 
-/// Methods of passing the payload to the NIC: inline if it fits, as usual, and always by DMA. Windows are
-/// small so that long messages complete.
+/// Options for passing the payload to the NIC: inline if it fits (the default), and always by DMA. Windows
+/// are small so that long messages complete.
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
-/// Other options of workloads. If a profile refuses one, the error sentences are compared.
+/// Workloads with other options. If a profile refuses one, the error sentences are compared.
 const SPECIAL: [&str; 59] = [
     // A changed parameter of the profile.
     "write --transport uc --set tx.send_ns=200",
@@ -139,7 +139,8 @@ const MIXES: [&str; 8] = [
     "read/100:1,write/300:1 --sges 3 --random-offset --local-region 100000 --seed 2",
 ];
 
-/// Times at which operations are due: after a pause, and at rates below and above the possible one.
+/// Paced workloads: with a pause after each operation, and with arrival rates below and above the maximum
+/// throughput.
 const PACED: [&str; 6] = [
     "read --think 2us --qps 2",
     "write --transport rc --think 500ns --batch 4 --pattern all-to-all",
@@ -149,7 +150,7 @@ const PACED: [&str; 6] = [
     "write --transport uc --arrivals poisson --rate 900000000 --signal-every 4",
 ];
 
-/// Whole machines, as in the papers.
+/// Workloads with the default numbers of machines and threads, as in the papers.
 const WHOLE: [&str; 5] = [
     "read",
     "send --transport ud --batch 16 --size 28",
@@ -160,8 +161,9 @@ const WHOLE: [&str; 5] = [
 
 /// Rare events. Each line has the profile for which the event was observed.
 const RARE: [&str; 17] = [
-    // The local ACK time-out is 67 ms. Here responses wait longer than that behind others, so READs and
-    // WRITEs are retransmitted. On faster NICs this would take more memory than a machine has available.
+    // The local ACK time-out is 67 ms. Here responses are queued for a longer time, so READs and WRITEs are
+    // retransmitted. A faster NIC would need longer queues, and these would take more memory than a machine
+    // has.
     "--profile cx --verb read --machines 3 --threads 4 --qps 28 --window 28 --size 524288 --duration 90ms",
     "--profile cx --verb read --machines 2 --threads 1 --qps 112 --window 112 --size 1048576 --duration 110ms",
     "--profile cx --verb write --transport rc --machines 2 --threads 4 --qps 450 --window 450 --signal-every 1 --size 65536 --duration 110ms",
@@ -184,7 +186,7 @@ const RARE: [&str; 17] = [
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --header-only --duration 1ms",
 ];
 
-/// Every system in each design, and the effects of its options.
+/// Systems in each of their designs, and with their options.
 const SYSTEMS: [&str; 79] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
@@ -277,8 +279,8 @@ const TOGETHER: [&str; 6] = [
     "spinlock --design local --backoff 200ns",
 ];
 
-/// The server that scans, on hosts with modelled caches and on others. Options that need modelled caches name
-/// a host with them.
+/// The system `touch`, whose server scans data, on hosts with and without modelled caches. Runs whose options
+/// need modelled caches name a host that has them.
 const TOUCH: [&str; 5] = [
     "--size 4096",
     "--size 20011 --mode notouch --scan read --host e7520",
@@ -298,7 +300,7 @@ const PING_PONG: [&str; 7] = [
     "write-rc --size 20000",
 ];
 
-/// Runs that are repeated with each resource relaxed.
+/// Workloads for `--explain`, which repeats a run with each resource relaxed.
 const EXPLAINED: [&str; 5] = [
     "--verb read",
     "--verb send --transport ud --batch 16",
@@ -319,7 +321,7 @@ const ON_UNLIKE: [&str; 7] = [
     "fetch-add --counters 64 --counter-stride 4096",
 ];
 
-/// Options that every profile refuses, with one sentence each.
+/// Command lines that every profile refuses with one error sentence.
 const REFUSED: [&str; 13] = [
     "profiles cx9 --json",
     "limits --profile cx9 --json",
@@ -343,7 +345,7 @@ pub(crate) fn unlike() -> impl Iterator<Item = String> {
     ON_UNLIKE.into_iter().flat_map(move |verb| [simulated(verb), limited(verb)])
 }
 
-/// All runs for these profiles. The longest runs come first, so that none has to be awaited at the end.
+/// All runs for these profiles. The longest runs come first, so that no long run is left at the end.
 pub(crate) fn all(profiles: &[String]) -> Vec<String> {
     let mut runs = rare(profiles);
     for profile in profiles {
@@ -377,12 +379,12 @@ fn rare(profiles: &[String]) -> Vec<String> {
 }
 
 fn explained(profile: &str, workload: &str) -> String {
-    // Only verbs take machines and threads.
+    // Only workloads of verbs take the options `--machines` and `--threads`.
     let few = if workload.starts_with("--verb") { "--machines 3 --threads 2 " } else { "" };
     format!("simulate --profile {profile} {workload} {few}--warmup 10us --duration 30us --explain --json")
 }
 
-/// Completes `line` with machines and threads unless it states them.
+/// Adds `--machines` and `--threads` to `line` unless it has them.
 fn special(profile: &str, line: &str) -> String {
     let without = |option: &str, usual: &str| if line.contains(option) { "" } else { usual }.to_owned();
     let machines = without("--machines", "--machines 3 ");
@@ -402,7 +404,8 @@ fn sizes(profile: &str) -> impl Iterator<Item = String> {
         .map(move |verb| simulate(profile, &verb, SHORT))
 }
 
-/// Runs of all systems. Most draw keys, guesses or waits at random, so each has three seeds.
+/// Runs of all systems. Most of [`SYSTEMS`] draw keys, guesses or waits at random, so each runs with three
+/// seeds.
 fn systems(profile: &str) -> Vec<String> {
     let one = |(system, seed)| {
         format!(

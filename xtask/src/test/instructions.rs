@@ -11,13 +11,14 @@ use crate::workspace::{root, target};
 use crate::{packages, record};
 use std::path::Path;
 
-/// Page with the figures, and the marker of their table. It has a row for each commit that changed them.
+/// Page with the figures, and the marker of their table. The table has a row for each commit that changed the
+/// figures.
 const PAGE: &str = "docs/speed.md";
 const TABLE: &str = "<!-- instructions per verb -->";
 
-/// The check fails if the last figure is exceeded by more than this share.
+/// The check fails if a count exceeds the page's last figure by more than this share.
 const TOLERANCE: f64 = 0.01;
-/// Share by which `release` may exceed `dist`, which is fully optimised.
+/// Share by which counts of `release` may exceed counts of `dist`, which has full LTO.
 const WITHOUT_LTO: f64 = 0.10;
 
 const READ: &str = "--verb read --transport rc --size 32";
@@ -78,7 +79,7 @@ fn last() -> Task<Instructions> {
     figures.ok_or_else(|| failed(PAGE, format!("the last row of the table at `{TABLE}` has no figures")))
 }
 
-/// The figures that exceed `before` by more than `share`, in words.
+/// Describes the figures that exceed `before` by more than `share`.
 fn excess(now: Instructions, before: Instructions, share: f64) -> Vec<String> {
     let pairs = [("READ", now.read, before.read), ("SEND", now.send, before.send)];
     let above = pairs.into_iter().filter(|(_, now, before)| *now > before * (1.0 + share));

@@ -52,7 +52,6 @@ const STEPS: [CheckStep<'static>; 11] = [
     ("Soft-RoCE", &soft_roce),
 ];
 
-/// Runs all steps.
 pub(crate) fn run_all() -> ExitCode {
     run_steps(&STEPS)
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Unit of the times in `/proc/self/stat`. Linux shows hundredths of a second to user space on every
-/// processor that Rust supports.
+/// Unit of the times in `/proc/self/stat` and `/proc/stat`. Linux reports hundredths of a second to user
+/// space on every architecture that Rust supports.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// User and system time of all children that were waited for, and of their descendants. `None` if `/proc`
@@ -12,23 +12,25 @@ pub(crate) fn time_of_children() -> Option<Duration> {
     parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The program's name, in parentheses, may contain spaces. So fields are counted from the closing
-/// parenthesis.
+/// Reads the times of children. The program's name, in parentheses, may contain spaces. So fields are counted
+/// from the closing parenthesis.
 fn parse(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // Fields 16 and 17 of proc_pid_stat(5): cutime and cstime; field 3 is the first here.
+    // Fields 16 and 17 of proc_pid_stat(5) are cutime and cstime. Field 3 is the first field after the
+    // parenthesis.
     let mut fields = fields.split_whitespace().skip(16 - 3).map(str::parse::<u64>);
     let ticks = fields.next()?.ok()? + fields.next()?.ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// Time for which these processors worked for any program, or for another machine of the host.
+/// Time for which these processors were not idle. It includes time that the host spent on other virtual
+/// machines.
 pub(crate) fn time_of_all(processors: &[u32]) -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     processors.iter().map(|number| busy(&stat, *number)).sum()
 }
 
-/// The time of one processor in proc_stat(5), without its fields 4 and 5, in which it is idle.
+/// The busy time of one processor: fields 1 to 8 of proc_stat(5), without 4 (idle) and 5 (iowait).
 fn busy(stat: &str, processor: u32) -> Option<Duration> {
     let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{processor} ")))?;
     let fields =

@@ -1,7 +1,8 @@
-//! A quick test of a change during development, in less than three minutes.
+//! Tests a change during development, in less than three minutes.
 //!
-//! It checks formatting, the lints of every crate, and all fast tests of crates with changed files. Of the
-//! crates that depend on these, it runs a selection of tests. It prints what it leaves out.
+//! The quick test checks formatting and the lints of every crate. It runs all fast tests of crates with
+//! changed files, and a selection of the tests of crates that depend on them. It prints which tests it leaves
+//! out.
 
 use super::reach::{self, ChangeReach, Workspace};
 use super::steps::{self, cargo};
@@ -10,15 +11,15 @@ use crate::command::{Task, run};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// The part of a crate's tests that a quick run has.
+/// The part of a crate's tests that a quick run executes.
 struct Selection {
     package: &'static str,
     /// Modules and tests that are too slow for a quick run.
     slow: &'static [&'static str],
-    /// The test program, and the modules that run if another crate has changed.
+    /// The test program, and its modules that run if a crate of `below` has changed.
     above: (&'static str, &'static [&'static str]),
-    /// The other crates that trigger `above`. If its program is slow to build, these are only its direct
-    /// dependencies.
+    /// The other crates that trigger `above`. If the test program is slow to build, these are only the
+    /// package's direct dependencies.
     below: &'static [&'static str],
 }
 
@@ -82,15 +83,15 @@ fn tests_of(package: &str) -> Task<()> {
     run(tests.args(slow.iter().flat_map(|test| ["--skip", test])))
 }
 
-/// Runs the selected tests of a dependent crate. They are built with the whole workspace, because a single
-/// crate would be built with other features of its dependencies.
+/// Runs the selected tests of a dependent crate. Cargo builds them with the whole workspace, because a single
+/// crate would enable other features of its dependencies.
 fn tests_above(selection: &Selection) -> Task<()> {
     let (program, modules) = selection.above;
     let mut tests = cargo(&["test", "--quiet", "--workspace", "--test", program, "--"]);
     run(tests.args(modules))
 }
 
-/// The checks that a quick run leaves out, in words.
+/// Describes the checks that a quick run leaves out.
 fn left_out(reach: &ChangeReach) -> Vec<String> {
     let slow = reach.changed.iter().filter_map(|name| selection(name)).filter(|s| !s.slow.is_empty());
     let slow = slow.map(|s| format!("tests of {}: {}", s.package, s.slow.join(", ")));

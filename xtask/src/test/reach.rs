@@ -1,4 +1,4 @@
-//! The crates that a change reaches: the crates of changed files, and all crates that are built with them.
+//! Finds the crates that a change reaches: the crates of changed files, and all crates that depend on them.
 
 use crate::command::{Task, failed, lines, output};
 use crate::test::steps::cargo;
@@ -37,7 +37,7 @@ pub(crate) struct Workspace {
 pub(crate) struct ChangeReach {
     /// Crates with changed files.
     pub(crate) changed: BTreeSet<String>,
-    /// Other crates that are built with them, or whose tests are.
+    /// Other crates that depend on a changed crate, or whose tests depend on one.
     pub(crate) above: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs steps one after the other and prints a line about each at the end.
+//! Runs steps one after the other, and prints a line for each at the end.
 
 use super::processor;
 use crate::command::{Problem, Task};
@@ -44,7 +44,7 @@ impl fmt::Display for Took {
     }
 }
 
-/// Measures time from its creation.
+/// Measures wall time and processor time since its creation.
 pub(crate) struct Meter {
     begin: Instant,
     processor: Option<Duration>,

@@ -1,5 +1,5 @@
-//! Checks that the files of a crate do not use each other in circles, and that its folders do not either.
-//! Lower modules know nothing of higher ones. Tests may use anything.
+//! Checks that neither the files nor the folders of a crate depend on each other in circles. Tests may use
+//! any module.
 
 use crate::source::{self, Modules, join};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +25,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Adds the paths that begin here, each with its alias. Braces give several paths. Returns the text behind
-/// them.
+/// Parses the path or the group in braces at the start of `text`. Adds each path, prefixed with `before`, and
+/// its alias to `paths`. Returns the text behind the parsed part.
 fn expand<'t>(
     before: &[&'t str],
     text: &'t str,
@@ -69,7 +69,7 @@ fn expand<'t>(
     rest
 }
 
-/// A crate's modules and the meaning of names in each.
+/// A crate's modules, and the names that each module imports.
 struct Names<'m> {
     modules: &'m Modules,
     imports: BTreeMap<&'m str, Imports>,
@@ -85,7 +85,8 @@ impl<'m> Names<'m> {
         names
     }
 
-    /// A path from the crate's root. `None` if it leads out of the crate, as far as `known` shows.
+    /// Converts a path in `module` to a path from the crate's root. Returns `None` if its first step is
+    /// neither a module nor an import in `known`, because then the path leads out of the crate.
     fn absolute(&self, module: &str, path: &[&str], known: Option<&Imports>) -> Option<ItemPath> {
         let mut at: ItemPath =
             module.split("::").filter(|step| !step.is_empty()).map(str::to_owned).collect();
@@ -131,7 +132,7 @@ impl<'m> Names<'m> {
         imports
     }
 
-    /// The module that holds the item at the end of a path; `None` if the path names a module.
+    /// The module that defines the item at the end of a path. Returns `None` if the path names a module.
     fn resolve(&self, path: &[String], depth: usize) -> Option<String> {
         let mut module = String::new();
         for (at, step) in path.iter().enumerate() {
@@ -154,7 +155,7 @@ impl<'m> Names<'m> {
                 let inner = self.resolve(&[&target[..], &path[at..]].concat(), depth + 1)?;
                 self.defines(&inner, step).then_some(inner)
             });
-            // Macros are at the root, wherever they are defined.
+            // Paths from the root may name macros of any module.
             let is_macro = |code: &str| code.contains(&format!("macro_rules! {step} "));
             let of_macro = || self.modules.iter().find(|(_, code)| module.is_empty() && is_macro(code));
             // An item that a macro generates belongs to the module that calls the macro.
@@ -222,7 +223,7 @@ fn circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
     graph.keys().map(of).filter(|circle| !circle.is_empty()).collect()
 }
 
-/// For each folder, the uses between its files and folders.
+/// For each folder, the graph of its direct files and folders.
 fn by_folders(graph: &Graph) -> BTreeMap<String, Graph> {
     let mut all: BTreeMap<String, Graph> = BTreeMap::new();
     for (module, uses) in graph {
@@ -253,7 +254,7 @@ fn all_circles(graph: &Graph) -> BTreeSet<BTreeSet<String>> {
     circles(graph).into_iter().chain(folders.values().flat_map(circles)).collect()
 }
 
-/// The member of a circle that is the module or contains it.
+/// The innermost member of a circle that is the module or contains it.
 fn member<'c>(circle: &'c BTreeSet<String>, module: &str) -> Option<&'c String> {
     let within = |member: &&String| {
         let inner = module.strip_prefix(&***member);
@@ -262,7 +263,7 @@ fn member<'c>(circle: &'c BTreeSet<String>, module: &str) -> Option<&'c String> 
     circle.iter().filter(within).max_by_key(|member| member.len())
 }
 
-/// A circle, with the uses between its members.
+/// Describes a circle and the uses between its members.
 fn shown(crate_name: &str, graph: &Graph, circle: &BTreeSet<String>) -> String {
     let of_root = |module: &str| if module.is_empty() { "(root)".to_owned() } else { module.to_owned() };
     let names = circle.iter().map(|name| of_root(name)).collect::<Vec<_>>().join(", ");

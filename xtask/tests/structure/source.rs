@@ -23,7 +23,7 @@ pub(crate) fn crates() -> BTreeMap<String, Modules> {
         .collect()
 }
 
-/// The modules below `src`, without those that are compiled for tests only.
+/// The modules below `src`, without modules that are compiled only for tests.
 fn modules(folder: &Path) -> Modules {
     let (mut all, mut tests) = (Modules::new(), BTreeSet::new());
     collect(&folder.join("src"), "", &mut all, &mut tests);
@@ -57,7 +57,7 @@ fn collect(folder: &Path, module: &str, all: &mut Modules, tests: &mut BTreeSet<
     }
 }
 
-/// Code without comments and without the text of literals.
+/// Code without comments and without string and character literals.
 pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

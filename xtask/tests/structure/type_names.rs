@@ -1,13 +1,13 @@
-//! Checks that grep finds a type by name: at most three modules of the workspace define types of one name.
-//! Digits at the end of a name are ignored.
+//! Checks that grep finds a type by name: at most three modules of the workspace define types of an equal
+//! name. Digits at the end of a name are ignored.
 
 use crate::source::{self, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most modules that may define types of one name.
+/// Maximum number of modules that may define types of an equal name.
 const MOST: usize = 3;
 
-/// The types that code defines, without those that belong to a trait or an implementation.
+/// The names of the types that code defines, without associated types.
 fn defined(code: &str) -> BTreeSet<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut all = BTreeSet::new();
@@ -32,7 +32,7 @@ fn modules_of_names(crates: &BTreeMap<String, Modules>) -> BTreeMap<&str, BTreeS
     let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (name, modules) in crates {
         for (module, code) in modules {
-            // A type that a macro defines gets its name from the macro's caller.
+            // In a macro, the name of a type may be a variable such as `$name`. Its name here is empty.
             for defined in defined(code).into_iter().filter(|name| !name.is_empty()) {
                 let bare = defined.trim_end_matches(|c: char| c.is_ascii_digit());
                 all.entry(bare).or_default().insert(format!("{name}/{}", module.replace("::", "/")));

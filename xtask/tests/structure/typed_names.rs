@@ -1,5 +1,5 @@
 //! Checks that code distinguishes resources, parts and meters by type. Their names are for readers. Outside
-//! of tests, no code compares a name with a string or takes it apart.
+//! of tests, no code compares a name with a string or parses it.
 
 use crate::source;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const READERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Methods that compare a string or take it apart.
+/// Methods that compare or parse a string.
 const TAKING_APART: [&str; 9] = [
     "split",
     "split_once",
@@ -62,7 +62,7 @@ fn names() -> BTreeSet<String> {
     all
 }
 
-/// The complaint about a line that uses a name instead of a type, if it does.
+/// The complaint about a line that compares or parses a name. Returns `None` for any other line.
 fn complaint(line: &str, names: &BTreeSet<String>) -> Option<String> {
     for (begin, text) in texts(line) {
         let (before, behind) = (line[..begin].trim_end(), line[begin + text.len() + 2..].trim_start());

@@ -1,4 +1,4 @@
-//! The end of a sample.
+//! Helpers for the end of a sample, and for deadlines.
 
 use doorbell_verbs::{Cluster, Provider, Span, Task, Time};
 use std::error::Error;
@@ -6,8 +6,8 @@ use std::error::Error;
 /// Result of a thread.
 pub(super) type SampleEnded = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs the cluster's threads and collects their results. A thread's own error comes first, because it
-/// explains more than the time-outs of threads that waited for it.
+/// Runs the cluster's threads. Returns the first error of a thread, or else the error of the run, because a
+/// thread's error explains more.
 pub(super) fn finish<C: Cluster>(cluster: &mut C, tasks: &[Task<SampleEnded>]) -> Result<(), String> {
     let run = cluster.run();
     for (index, task) in tasks.iter().enumerate() {

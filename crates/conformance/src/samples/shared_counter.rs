@@ -8,7 +8,7 @@ use doorbell_verbs::{Cluster, Mem, PageSize, Program, Provider};
 const INCREMENTS: u64 = 1_000;
 const COUNTERS: u64 = 2;
 
-/// Offsets in the shared memory; each word has a cache line of its own.
+/// Offsets in the shared memory. Each word has its own cache line.
 const COUNT: u64 = 0;
 const FINISHED: u64 = 64;
 
@@ -51,7 +51,7 @@ impl Program for Counter {
     }
 }
 
-/// Adds one by compare-and-swap. Returns the previous value.
+/// Adds 1 by compare-and-swap. Returns the previous value.
 fn increment<P: Provider>(p: &P, shared: Mem) -> u64 {
     let mut seen = p.load_u64(shared, COUNT);
     loop {

@@ -1,4 +1,4 @@
-//! Two threads SEND each other datagrams with a growing number.
+//! Two threads SEND each other datagrams, which contain the number of the round.
 
 use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{

@@ -1,5 +1,5 @@
-//! Two threads WRITE a growing number into each other's memory. Each waits for the peer's number by polling
-//! its own memory. It polls the CQ only to free slots of the send queue.
+//! Two threads WRITE the number of the round into each other's memory. Each thread waits for the peer's
+//! number by polling its own memory. It polls the CQ only to free slots of the send queue.
 
 use super::ending::{SampleEnded, finish, patience};
 use doorbell_verbs::{
@@ -31,7 +31,7 @@ impl Program for WriteSide {
         let cap = QpCap { max_send_wr: 2 * SIGNAL_EVERY as u32, max_inline_data: 8, ..QpCap::default() };
         let qp = pd.create_qp(&cq, &cq, None, &QpInitAttr::new(QpType::Rc, cap))?;
 
-        // The peer writes to the inbox. The outbox is copied at post time, so it needs no region.
+        // The peer writes to the inbox. The outbox is sent inline, so it needs no memory region.
         let inbox = p.alloc(8, PageSize::Small)?;
         let outbox = p.alloc(8, PageSize::Small)?;
         let region = pd.reg_mr(inbox, AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)?;
@@ -65,7 +65,7 @@ impl Program for WriteSide {
             }
         }
 
-        // A destroyed QP acknowledges nothing, so wait until the peer has its last completion.
+        // A destroyed QP sends no ACKs, so wait until the peer has its last completion.
         p.publish(&format!("done/{}", self.me), &[]);
         p.lookup(&format!("done/{peer}"));
         Ok(())

@@ -1,4 +1,4 @@
-//! Shows that the suite can fail: devices with one flaw each, and the checks that must detect it.
+//! Tests that the suite can fail. Each device has one flaw, and some checks must detect it.
 
 mod tcp;
 
@@ -288,7 +288,7 @@ fn ignored_flags() {
     finds(Flaw::IgnoresInline, "inline", &["verbs_per_transport/rc_inline", "limits/too_much_inline"]);
 }
 
-/// Flaws of TCP and the checks that must detect them. Every check of TCP detects at least one.
+/// Flaws of TCP and the checks that must detect them. Every check of TCP detects at least one flaw.
 const TCP: &[(TcpFlaw, &[&str])] = &[
     (TcpFlaw::SwapsBytes, &["in_order"]),
     (TcpFlaw::WritesBeyond, &["in_order", "parts"]),
@@ -319,7 +319,7 @@ fn flawed_sockets() {
     }
 }
 
-/// The checks fail only because of a flaw: without one, all pass.
+/// The checks fail only because of a flaw. Without a flaw, all checks pass.
 #[test]
 fn sockets_without_a_flaw() {
     let mut make = |machines| FlawedCluster::new(Flaw::Tcp(TcpFlaw::Nothing), machines);

@@ -25,7 +25,7 @@ pub(crate) enum TcpFlaw {
     KnowsAllNumbers,
 }
 
-/// Bytes that a connection holds in one direction.
+/// Maximum number of bytes that a connection holds in one direction.
 const WINDOW: usize = 64 << 10;
 /// Interval at which a waiting thread polls.
 const STEP: Span = Span::from_us(100);
@@ -57,7 +57,7 @@ pub(crate) type Shared = Arc<Mutex<Vec<Socket>>>;
 pub(crate) struct Tcp {
     flaw: TcpFlaw,
     sockets: Shared,
-    /// A word of the thread's memory.
+    /// Memory of the thread. [`pass`] loads a word of it.
     mark: Mem,
 }
 
@@ -86,7 +86,7 @@ impl Tcp {
         work(&mut self.sockets.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Polls until `look` returns an outcome.
+    /// Polls until `look` returns an outcome. Fails after [`PATIENCE`].
     fn wait<T>(
         &self,
         cpu: &impl Cpu,
@@ -203,7 +203,7 @@ impl Tcp {
         })
     }
 
-    /// Number of bytes that a recv overwrites behind the received ones.
+    /// Number of bytes that a recv overwrites behind the received bytes.
     pub(crate) fn spoils(&self) -> usize {
         usize::from(self.is(TcpFlaw::WritesBeyond))
     }
@@ -255,7 +255,8 @@ impl Tcp {
     }
 }
 
-/// The first accepted end of a connection, if `like` is one; else `like` itself.
+/// The first accepting end among the sockets if `like` is the accepting end of a connection. Otherwise,
+/// `like` itself.
 fn first_like(sockets: &[Socket], like: usize) -> usize {
     let is_far = |at: usize| match &sockets[at] {
         Socket::End(end) => end.peer < at,

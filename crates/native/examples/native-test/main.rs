@@ -1,8 +1,8 @@
 //! Runs the samples, the conformance suite, and the checks of the papers' systems and of the toy system on a
-//! real verbs device. Prints a line for each check, and then the counts. The systems run twice: with their
-//! machines as threads of this process, and as processes. Some checks kill processes. A check that the device
-//! is known to fail counts as failed only if it passes. The exit code is 1 if a check failed, and 2 if
-//! nothing could be run.
+//! verbs device. Prints a line for each check, and then the counts. The systems run twice: first each machine
+//! is a group of threads of this process, and then each machine is a process. Some checks kill processes. A
+//! check that the device is known to fail counts as failed only if it passes. The exit code is 1 if a check
+//! failed, and 2 if nothing could run.
 
 mod processes;
 mod promises;
@@ -35,16 +35,16 @@ struct Arguments {
     device: usize,
     known: &'static [KnownDifference],
     filter: Option<String>,
-    /// Processes to kill for each role.
+    /// Number of processes to kill for each role.
     kills: Option<u32>,
     seed: u64,
-    /// Set by [`processes`]: this process runs one machine of one check.
+    /// If set, this process runs only this machine of one check. [`processes`] sets it.
     machine: Option<u32>,
     clock: PathBuf,
 }
 
 impl Arguments {
-    /// The scale of the systems' checks.
+    /// The scale of the systems' checks. They are short on Soft-RoCE.
     fn scale(&self) -> &'static Scale {
         if self.known.is_empty() { &Scale::FULL } else { &Scale::SMALL }
     }
@@ -114,7 +114,8 @@ fn in_processes(
 ) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for check in processes::all() {
-        // Leaking is acceptable: there are few names, and results refer to them until the program ends.
+        // Leaking is acceptable, because there are few names, and results refer to them until the program
+        // exits.
         let name: &str = format!("processes/{}", check.name()).leak();
         if arguments.filter.as_ref().is_none_or(|part| name.contains(part)) {
             let ended = processes::run(device, &check, &arguments.of_device(), arguments.scale());
@@ -128,7 +129,8 @@ fn in_processes(
 }
 
 fn run(arguments: &Arguments) -> Result<bool, String> {
-    // SAFETY: The user vouches for the library, whether it is the system's or a named one.
+    // SAFETY: The user guarantees that the library is libibverbs, whether it is the system's library or a
+    // named one.
     let device = unsafe { NativeDevice::open(arguments.library.as_deref(), arguments.device) }
         .map_err(|error| error.to_string())?;
     if let (Some(machine), Some(check)) = (arguments.machine, arguments.filter.clone()) {

@@ -1,10 +1,13 @@
-//! A cluster of processes as machines: this process starts the other ones.
+//! A cluster whose machines are processes. This process is machine 0 and starts the processes of all other
+//! machines.
 //!
-//! Each process runs one check with only the threads of its own machine. Published values go through pipes
-//! from every process to this one, and from here to all processes. All processes have one clock ([`Rounds`]).
+//! Each process runs one check with only the threads of its own machine. Every process sends its published
+//! values to machine 0 through a pipe, and machine 0 forwards them to all processes. All processes share one
+//! clock ([`Rounds`]).
 //!
-//! A machine may ask to be killed ([`ASKS`]). Its process gets SIGKILL. Once it has exited, the remaining
-//! machines are notified ([`DEAD`]), and the next late machine starts in a new process.
+//! A machine may ask to be killed ([`ASKS`]). Machine 0 then sends SIGKILL to the machine's process. Once the
+//! process has exited, machine 0 notifies the remaining machines ([`DEAD`]) and starts the next late machine
+//! in a new process.
 
 use crate::rounds::{InRounds, Rounds, Seat, Seated};
 use doorbell_native::{NativeCluster, NativeDevice};
@@ -24,7 +27,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The part of a started process: its machine, its check, and the file of the check's clock.
+/// The part of a check that a started process runs: the machine, the file of the check's clock, and the
+/// check's name.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) machine: u32,
@@ -34,9 +38,9 @@ pub(crate) struct Part {
 
 /// The signal that no process can catch.
 const SIGKILL: i32 = 9;
-/// Key of a process's last message, which holds its error.
+/// Key of a process's last message. The value is the process's error, or empty if there was none.
 const ENDED: &str = "!";
-/// Interval at which a thread that waits for a value checks whether the run has ended.
+/// Interval at which a thread that waits for a value checks whether the run can continue.
 const LOOK: Duration = Duration::from_millis(10);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,7 +72,8 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// Sends a line to the other processes. The reader of a process's pipe notices when that process exits.
+    /// Sends a value to the other processes. Errors are ignored, because the thread that listens to a process
+    /// notices when the process exits.
     fn tell(&self, key: &str, value: &[u8]) {
         let hex = hex(value);
         for other in lock(&self.others).iter_mut() {
@@ -93,7 +98,7 @@ impl Board {
     }
 
     /// Receives the values from a pipe until its other end is closed, and passes each to `hear`. Returns the
-    /// process's last message.
+    /// process's last message, or `None` if the process sent none.
     fn listen(&self, pipe: impl Read, mut hear: impl FnMut(&str, &[u8])) -> Option<String> {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             let (key, hex) = line.split_once(' ')?;
@@ -107,7 +112,9 @@ impl Board {
         None
     }
 
-    /// Adds the reports of processes with outstanding operations to `killed`, which was killed at `at`.
+    /// Adds reports of other processes to `killed`, which was killed at `at` on the check's clock. A report
+    /// states when the oldest outstanding operation began, in nanoseconds. If that was before `at`, the kill
+    /// hit an operation.
     fn seen(&self, at: u64, killed: &Killed) -> Killed {
         let state = lock(&self.state);
         let of_askers = || state.values.iter().filter(|(key, _)| key.starts_with(UNDER_WAY));
@@ -120,7 +127,7 @@ impl Board {
         Killed { inside, by_others, ..killed.clone() }
     }
 
-    /// Sends all known values to another process, and all later ones.
+    /// Sends all known values to another process, and registers its pipe for all later values.
     fn join(&self, mut pipe: Box<dyn Write + Send>) {
         let mut others = lock(&self.others);
         for (key, value) in &lock(&self.state).values {
@@ -140,7 +147,7 @@ fn unhex(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(digit).collect()
 }
 
-/// Connects a thread to the threads of other processes.
+/// A layer that connects a thread to the threads of other processes.
 #[derive(Clone)]
 struct Joined {
     board: Arc<Board>,
@@ -183,7 +190,7 @@ impl Layer for Joined {
                 if let Some(value) = state.values.get(key) {
                     return value.clone();
                 }
-                // The wait guard is dropped here, so that no lock is held if this panics or unwinds.
+                // This drops the guard, so no lock is held if one of the next calls panics or unwinds.
                 drop(self.board.changed.wait_timeout(state, LOOK));
                 self.board.check();
                 below.pause(Time::NEVER);
@@ -233,7 +240,7 @@ impl Cluster for Process {
         machine == self.machine
     }
 
-    /// Only one process reports that the check goes on.
+    /// Only machine 0 reports that the check goes on.
     fn run(&mut self) -> Result<(), RunError> {
         if self.machine == 0 { self.cluster.run() } else { self.cluster.threads.run() }
     }
@@ -271,11 +278,11 @@ fn run_machine(
     }
 }
 
-/// Runs the machine of a process that [`run`] started.
+/// Runs one machine of a check, in a process that [`run`] started.
 pub(crate) fn run_part(device: &NativeDevice, part: &Part, scale: &Scale) {
     let board = Board::new(vec![Box::new(std::io::stdout())]);
     let hears = board.clone();
-    // The thread is not joined. It ends with the process.
+    // The thread is not joined. It runs until the process exits.
     std::thread::spawn(move || {
         hears.listen(std::io::stdin(), |_, _| ());
         hears.give_up("the parent process has exited or was killed".into());
@@ -291,14 +298,15 @@ pub(crate) struct Killed {
     pub(crate) machine: u32,
     /// The request to be killed.
     pub(crate) asked: AskedKill,
-    /// Whether the process was in the middle of an operation, or other processes had operations outstanding
+    /// Whether the kill hit an operation of the process itself, or outstanding operations of other processes
     /// at it. `None` if unknown.
     pub(crate) inside: Option<bool>,
     /// Whether `inside` comes from reports of other processes. If so, the process's own step does not count.
     pub(crate) by_others: bool,
 }
 
-/// Runs a check with each machine as a process: this process, and others started with `arguments`.
+/// Runs a check with a process for each machine. This process is machine 0. It starts the processes of the
+/// other machines with `arguments`.
 pub(crate) fn run(
     device: &NativeDevice,
     check: &Check<NativeCluster>,
@@ -330,7 +338,7 @@ pub(crate) fn run_and_tell(
     };
     let started = (1..at_first).try_for_each(|machine| others.start(machine));
     let mut ended = started.and_then(|()| run_machine(device, (board.clone(), rounds), &part, scale));
-    // A message from another process explains why this one gave up.
+    // If the run was given up, the reason on the board explains the error of machine 0.
     if let Some(why) = board.over() {
         ended = Err(why);
     }
@@ -346,7 +354,7 @@ struct Started {
     listener: JoinHandle<()>,
 }
 
-/// The processes of a check besides this one.
+/// The processes of a check, except this process.
 #[derive(Clone)]
 struct Others {
     board: Arc<Board>,
@@ -356,7 +364,7 @@ struct Others {
     /// Machines whose processes have not been started.
     late: Arc<Mutex<Range<u32>>>,
     started: Arc<Mutex<Vec<Started>>>,
-    /// The killed processes, each with its time in nanoseconds of the check's clock.
+    /// The killed processes, each with the time of its kill in nanoseconds of the check's clock.
     killed: Arc<Mutex<Vec<(u64, Killed)>>>,
 }
 
@@ -383,7 +391,7 @@ impl Others {
         command.arg(&self.part.check).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     }
 
-    /// Listens to a process until it has ended, and kills it if it asks for that.
+    /// Listens to a process until it exits, and kills the process if it asks for that.
     fn listen(&self, machine: u32, pipe: Option<ChildStdout>, process: &Mutex<Child>) {
         let asks = format!("{ASKS}{machine}");
         let mut killed = false;
@@ -406,7 +414,8 @@ impl Others {
         }
     }
 
-    /// Handles the exit of a killed process: notifies the rest and starts the next late machine.
+    /// Handles the exit of a killed process: notifies the remaining processes and starts the next late
+    /// machine.
     fn is_dead(&self, machine: u32, ended: std::io::Result<ExitStatus>) {
         if !ended.as_ref().is_ok_and(|status| status.signal() == Some(SIGKILL)) {
             return self
@@ -430,7 +439,8 @@ impl Others {
             if kill {
                 let _ = lock(&process).kill();
             }
-            // The listener may be about to kill the process.
+            // The listener is joined first, because it may be about to kill the process, and then it needs
+            // the lock.
             let _ = (listener.join(), lock(&process).wait());
         }
     }

@@ -1,5 +1,5 @@
-//! Checks of promises that this provider makes beyond the required behaviour of every device. Any use of
-//! handles and memory in safe code is either refused or works. Also checks the clock of the checks.
+//! Checks what this provider promises beyond the required behaviour of every device: any use of handles and
+//! memory in safe code either works or is refused. Also checks the clock of the checks ([`InRounds`]).
 
 use crate::rounds::{InRounds, ROUND};
 use doorbell_conformance::{CheckResult, Outcome, Report};
@@ -20,7 +20,7 @@ const QP: QpInitAttr = QpInitAttr::new(
     QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 8 },
 );
 
-/// Runs these checks in the way in which the suite runs its own.
+/// Runs these checks with the interface of [`doorbell_conformance::run`].
 pub(crate) fn run(
     make: &mut dyn FnMut(u32) -> NativeCluster,
     filter: Option<&str>,
@@ -65,7 +65,7 @@ fn is_invalid<T>(result: Result<T, VerbsError>) -> bool {
     matches!(result, Err(VerbsError::Invalid(_)))
 }
 
-/// Parents that are dropped before their children keep working until the children are gone.
+/// A QP keeps working after the handles of its parents were destroyed. The destroyed handles are refused.
 struct ChildrenKeepParents;
 
 impl Program for ChildrenKeepParents {
@@ -134,7 +134,8 @@ impl Program for ContextsDoNotMix {
     fn run<P: Provider>(self, p: P) -> Ended {
         let (one, other) = (Context::open(&p, 0)?, Context::open(&p, 0)?);
         let (pd, own) = (one.alloc_pd()?, one.create_cq(4)?);
-        // Objects that are created in equal order have equal numbers in the kernel, which would confuse them.
+        // Each context numbers its kernel objects from 0. Objects that are created in equal order have equal
+        // numbers, so the kernel would mistake a foreign CQ for an own CQ.
         let (_pd, foreign) = (other.alloc_pd()?, other.create_cq(4)?);
         pd.create_qp(&own, &own, None, &QP)?;
         require(
@@ -170,7 +171,7 @@ impl Program for PostingNeedsAState {
     }
 }
 
-/// Accesses memory of another machine, in every possible way.
+/// Accesses memory of another machine. `way` selects the last access, which must panic.
 struct Foreign {
     memory: Mem,
     way: u8,
@@ -230,7 +231,7 @@ fn setup_is_checked(mut cluster: NativeCluster) -> Result<(), String> {
     Ok(())
 }
 
-/// Blocks at a socket forever, in every possible way.
+/// Blocks at a socket forever. `way` selects the blocking call.
 struct Waits {
     way: u8,
 }
@@ -292,7 +293,7 @@ impl Layer for Ahead {
     }
 }
 
-/// Polls with a deadline on the layer's clock. On the other clock, the poll would take an hour.
+/// Polls with a deadline on the layer's clock. On the provider's clock, the poll would take an hour.
 struct Late;
 
 impl Program for Late {
@@ -307,7 +308,7 @@ impl Program for Late {
     }
 }
 
-/// Looks at the clock, does nothing for a while, and sets a word.
+/// Reads the clock, sleeps for 50 ms, and sets a word.
 struct Starves {
     word: Mem,
 }
@@ -323,7 +324,7 @@ impl Program for Starves {
     }
 }
 
-/// Looks at the clock meanwhile. Returns how much time has passed.
+/// Reads the clock until [`Starves`] sets the word. Returns the time that has passed on the clock.
 struct Watches {
     word: Mem,
 }

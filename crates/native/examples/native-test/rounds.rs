@@ -1,14 +1,13 @@
-//! A clock for the threads of a check, on which time passes only while each of them has a processor now and
-//! then.
+//! A clock for the threads of a check. Time passes on it only while every thread gets some processor time.
 //!
-//! Checks bound times: a live engine marks its record within the log's patience, a WRITE leaves within the
-//! drift, a thread that hangs gives up. Beside other work, a thread may wait for a processor for longer. So
-//! the clock goes in rounds of at most [`ROUND`]. A round ends when each thread has looked at the clock in
-//! it, or has polled or paused. Then between two looks of a thread, at most two rounds pass. On an idle
-//! machine the clock keeps up with real time.
+//! Checks bound times. For example, a live engine marks its record within the log's patience, and a WRITE
+//! leaves within the drift. On a busy machine, a thread may wait for a processor for longer than such a
+//! bound. So the clock advances in rounds of at most [`ROUND`]. A round ends only after a look of each
+//! thread: the thread has read the clock, polled or paused in this round. So at most two rounds pass between
+//! two looks of a thread. On an idle machine, the clock keeps up with real time.
 //!
-//! A round does not wait for threads that wait for others: in a lookup, or at a socket. It does not wait for
-//! threads that have ended or were killed, either.
+//! A round does not wait for threads that wait in a lookup or at a socket, or for threads that have exited or
+//! were killed.
 
 use doorbell_native::NativeCluster;
 use doorbell_systems_suite::{Layer, Layered};
@@ -30,24 +29,26 @@ use std::time::Duration;
 /// With shorter rounds, the clock of a busy machine would be slower.
 pub(crate) const ROUND: Span = Span::from_ms(4);
 
-/// Machines of a check and cores of a machine, at most.
+/// Maximum number of machines of a check, and of cores of a machine.
 const MACHINES: u32 = 16;
 const CORES: u32 = 32;
 
-/// Bits of a round's start.
+/// Number of bits of a round's start in [`Face::round`].
 const START_BITS: u32 = 40;
 
-/// How often a long run reports that its clock goes on.
+/// Interval at which a long run reports the time on its clock.
 const REPORT: Duration = Duration::from_secs(30);
 
-/// The clock's memory, which all processes of a check map. All zeros are a clock that begins.
+/// The clock's memory, which all processes of a check map. A clock begins with all zeros.
 #[repr(C)]
 struct Face {
-    /// Start of the clock on the host's clock, in nanoseconds.
+    /// Time of the host's clock at which this clock started, in nanoseconds.
     epoch: AtomicU64,
-    /// Number of the round, above its start in microseconds since `epoch`.
+    /// The round. The upper bits are its number, and the lower [`START_BITS`] bits its start in microseconds
+    /// since `epoch`.
     round: AtomicU64,
-    /// For each thread one more than the last round in which it looked, or 0 if no round waits for it.
+    /// For each thread, 1 plus the number of the last round in which the thread looked. The value 0 means
+    /// that no round waits for the thread.
     looks: [AtomicU64; (MACHINES * CORES) as usize],
 }
 
@@ -66,7 +67,7 @@ impl Mapping {
     /// Maps a file that is as long as a [`Face`].
     fn of(file: File) -> io::Result<Mapping> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: This creates a new mapping at an address that the kernel chooses.
         let face = unsafe { mmap(std::ptr::null_mut(), size_of::<Face>(), access, flags, &file, 0) }?;
         Ok(Mapping { face: face.cast(), file })
     }
@@ -74,7 +75,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: The mapping is this one's, and no reference into it outlives it.
+        // SAFETY: This value owns the mapping, and no reference into the mapping outlives this value.
         let _ = unsafe { munmap(self.face.cast(), size_of::<Face>()) };
     }
 }
@@ -92,7 +93,7 @@ fn new_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// Nanoseconds on the clock that all processes of the host share.
+/// Nanoseconds on CLOCK_MONOTONIC, which all processes of the host share.
 fn host_clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -114,7 +115,7 @@ impl Rounds {
         rounds
     }
 
-    /// The clock of another process, which gave its [`Rounds::path`].
+    /// Opens the clock of another process by its [`Rounds::path`].
     pub(crate) fn open(path: &Path) -> io::Result<Rounds> {
         let file = File::options().read(true).write(true).open(path)?;
         Ok(Rounds(Arc::new(Mapping::of(file)?)))
@@ -126,27 +127,29 @@ impl Rounds {
     }
 
     fn face(&self) -> &Face {
-        // SAFETY: The memory is mapped as long as `self`, is of this size, and is accessed by atomics alone.
+        // SAFETY: The memory is mapped as long as `self` exists, has the size of a `Face`, and is only
+        // accessed by atomics.
         unsafe { &*self.0.face }
     }
 
-    /// The place of a thread.
+    /// A thread's place at the clock.
     pub(crate) fn seat(&self, machine: u32, core: u32) -> Seat {
         assert!(machine < MACHINES && core < CORES, "no place for machine {machine} core {core}");
         Seat { rounds: self.clone(), index: (machine * CORES + core) as usize }
     }
 
-    /// Has no round wait for the threads of a killed machine.
+    /// Stops rounds from waiting for the threads of a killed machine.
     pub(crate) fn forget(&self, machine: u32) {
         (0..CORES).for_each(|core| self.seat(machine, core).leave());
     }
 
-    /// Number and start of the round, the start in nanoseconds.
+    /// Number of the round, and its start in nanoseconds since the epoch.
     fn round(word: u64) -> (u64, u64) {
         (word >> START_BITS, (word & ((1 << START_BITS) - 1)) * 1_000)
     }
 
-    /// The time, by the host's clock in this round, and at most the round's end.
+    /// The time, which follows the host's clock but does not exceed the round's end. Also returns whether the
+    /// time is the round's end.
     fn time(&self, word: u64) -> (Time, bool) {
         let (number, start) = Rounds::round(word);
         let passed = (host_clock() - self.face().epoch.load(Ordering::Relaxed)).saturating_sub(start);
@@ -154,27 +157,29 @@ impl Rounds {
         (Time::START + ROUND * number + within, within == ROUND)
     }
 
-    /// The time, and the next round if this one may end.
+    /// Returns the time. Begins the next round if this round is over and each thread has looked in it.
     ///
-    /// The word of the round guards no other memory, so its accesses are relaxed. Times of one thread never
-    /// go back, because loads of one word are coherent. That also holds for a thread that has seen what
-    /// another thread stored after its look: the stores and loads of checks order the two looks.
+    /// The word of the round guards no other memory, so its accesses are relaxed. The time of one thread
+    /// never goes back, because loads of one atomic word are coherent. Time does not go back between threads
+    /// either. If a thread has loaded a value that another thread stored after a look, the release store and
+    /// the acquire load order the looks of both threads.
     pub(crate) fn now(&self) -> Time {
         let word = self.face().round.load(Ordering::Relaxed);
         let (time, is_over) = self.time(word);
         let (number, _) = Rounds::round(word);
-        // A number above the round's is proof of a look in the round, whenever it is loaded.
+        // A value above the round's number proves a look in this round, no matter when it is loaded.
         let has_looked = |look: &AtomicU64| !(1..=number).contains(&look.load(Ordering::Relaxed));
         if is_over && self.face().looks.iter().all(has_looked) {
             let since = host_clock() - self.face().epoch.load(Ordering::Relaxed);
             let next = ((number + 1) << START_BITS) + since / 1_000;
-            // Another thread may have begun the next round.
+            // The exchange fails if another thread has begun the next round.
             let _ = self.face().round.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
         }
         time
     }
 
-    /// Calls `run`. Meanwhile prints now and then that the clock goes on, so that silence means a hang.
+    /// Calls `run`. Meanwhile prints a line every [`REPORT`] if the clock has advanced, so that silence means
+    /// a hang.
     fn reporting<T>(&self, run: impl FnOnce() -> T) -> T {
         let (end, ended) = channel::<()>();
         let report = move || {
@@ -207,7 +212,7 @@ impl Seat {
         &self.rounds.face().looks[self.index]
     }
 
-    /// Looks, so that the round does not wait for this thread. From here on, rounds wait for it.
+    /// Records a look of this thread in the current round. Each later round waits for a look of the thread.
     fn look(&self) {
         let (number, _) = Rounds::round(self.rounds.face().round.load(Ordering::Relaxed));
         self.look_of().store(number + 1, Ordering::Relaxed);
@@ -218,12 +223,12 @@ impl Seat {
         self.rounds.now()
     }
 
-    /// Has no round wait for this thread until it looks again.
+    /// Stops rounds from waiting for this thread until it looks again.
     fn leave(&self) {
         self.look_of().store(0, Ordering::Relaxed);
     }
 
-    /// Makes a call that may wait for other threads.
+    /// Makes a call that may wait for other threads. No round waits for this thread during the call.
     fn away<T>(&self, call: impl FnOnce() -> T) -> T {
         self.leave();
         let result = call();
@@ -232,7 +237,7 @@ impl Seat {
     }
 }
 
-/// A thread that has ended, also by a panic, leaves.
+/// Leaves the seat when the thread ends, even by a panic.
 struct Leaves(Seat);
 
 impl Drop for Leaves {
@@ -241,7 +246,7 @@ impl Drop for Leaves {
     }
 }
 
-/// A program below a layer that looks at the clock.
+/// A program that runs on a layer, and the seat of its thread.
 pub(crate) struct Seated<T, L> {
     pub(crate) program: T,
     pub(crate) layer: L,
@@ -281,7 +286,7 @@ impl Layer for Seat {
     }
 }
 
-/// Machines as threads of this process, with such a clock.
+/// A cluster whose machines are threads of this process, with a clock in rounds.
 pub(crate) struct InRounds {
     pub(crate) threads: NativeCluster,
     pub(crate) rounds: Rounds,

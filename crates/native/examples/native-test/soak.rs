@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Options of the soak. Seeds are consecutive.
 pub(crate) struct Soak {
-    /// Processes to kill for each role.
+    /// Number of processes to kill for each role.
     pub(crate) kills: u32,
     /// The first seed.
     pub(crate) seed: u64,
@@ -24,7 +24,8 @@ struct Tally {
     unknown: u32,
     runs: u32,
     longest: Duration,
-    /// By step: kills of processes that stood still before it.
+    /// Number of kills of processes that stood still before a step. The key has whether the step is in the
+    /// middle of an operation, and the step's name.
     steps: BTreeMap<(bool, String), u32>,
     failed: Vec<String>,
 }
@@ -87,7 +88,7 @@ fn soak(
         if is_wrong {
             tally.failed.push(format!("{}: {outcome}", check.name()));
         }
-        // It is an error if no process is killed.
+        // If a run fails without a kill, further runs may have no kills either.
         if tally.kills >= soak.kills || (is_wrong && killed.is_empty()) {
             return (tally, seed);
         }
@@ -95,8 +96,8 @@ fn soak(
     }
 }
 
-/// Kills processes of all roles whose names contain the filter. Returns whether all promises were kept and at
-/// least one kill in four was in the middle of an operation.
+/// Kills processes of all roles whose names contain the filter. Returns whether all runs passed, and whether
+/// for each role at least one kill in four was in the middle of an operation.
 pub(crate) fn run(device: &NativeDevice, arguments: &Arguments, of: &Soak) -> Result<bool, String> {
     let filter = arguments.filter.as_deref();
     let roles = roles();
@@ -118,7 +119,7 @@ pub(crate) fn run(device: &NativeDevice, arguments: &Arguments, of: &Soak) -> Re
     }
     tallies.iter().flat_map(|(_, (tally, _))| &tally.failed).for_each(|failed| println!("FAILED {failed}"));
     let is_right = |tally: &Tally| tally.failed.is_empty() && tally.kills >= of.kills;
-    // With few kills, any share is accepted.
+    // With fewer than 100 kills, any share is accepted.
     let are_inside = |tally: &Tally| tally.kills < 100 || tally.inside * 4 >= tally.kills;
     Ok(tallies.iter().all(|(_, (tally, _))| is_right(tally) && are_inside(tally)))
 }

@@ -1,4 +1,4 @@
-//! The counter over SENDs: its numbers are unique, dense and monotone.
+//! Checks that the numbers of the counter over SENDs are unique, dense and monotone.
 
 use super::config::Ping;
 use super::protocol::{Client, Server};
@@ -7,7 +7,7 @@ use doorbell_systems_suite::stage::{Stage, place};
 use doorbell_systems_suite::{Check, deployed};
 use doorbell_verbs::{Cluster, Span};
 
-/// RC SENDs to one thread. It ignores all switches of a case's server.
+/// A sequencer over RC SENDs to one server thread. It ignores a case's options of the server.
 #[derive(Clone, Copy, Debug)]
 struct OverSends;
 

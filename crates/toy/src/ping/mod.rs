@@ -1,4 +1,4 @@
-//! A counter over RC SENDs: the server answers each ping with the number of pings so far. Numbers are unique
+//! A counter over RC SENDs: the server answers each ping with the number of earlier pings. Numbers are unique
 //! and dense, and RC loses no ping.
 
 mod checks;

@@ -1,9 +1,9 @@
-//! Pings and their answers: SENDs without payload to the server, SENDs of 8 bytes back.
+//! Pings and their answers. A ping is a SEND without payload to the server, and its answer is a SEND of 8
+//! bytes.
 //!
-//! A client ends with outstanding pings. Its QP is gone then, and the server's QP for it fails. So the server
-//! drops a client after a failure of its QP, and goes on. If the client has not ended, it knows better why
-//! the QP failed.
-//! QP failed.
+//! A client ends while pings are outstanding, and destroys its QP. Then the server's QP for this client
+//! fails. So if a QP fails, the server drops the client and continues. If the client has not ended, its own
+//! error explains the failure.
 
 use doorbell_systems::device::{Device, check, connect_qp, serve_qps};
 use doorbell_systems::drawing::{Drawer, Drawing, Drawn};
@@ -20,7 +20,7 @@ const SERVICE: &str = "ping";
 /// Bytes of an answer.
 const ANSWER: u32 = 8;
 
-/// A QP for this many RECVs, whose completions go to `received`, and as many SENDs.
+/// A QP for this many RECVs, whose completions go to `received`. Its SENDs are posted one by one.
 fn outbox<P: Provider>(device: &Device<P>, received: &Cq<P>, recvs: u32) -> Result<Outbox<P>, SystemError> {
     let cap = QpCap {
         max_send_wr: outbox::depth(1),
@@ -28,18 +28,18 @@ fn outbox<P: Provider>(device: &Device<P>, received: &Cq<P>, recvs: u32) -> Resu
         max_inline_data: device.inline(ANSWER),
         ..QpCap::default()
     };
-    // If a QP fails, each SEND completes.
+    // The CQ has an entry for each SEND, because all SENDs complete if the QP fails.
     let sent = device.context.create_cq(outbox::depth(1))?;
     let qp = device.pd.create_qp(&sent, received, None, &QpInitAttr::new(QpType::Rc, cap))?;
     Ok(Outbox::new(qp, sent, 1))
 }
 
-/// Posts a RECV of a ping. Its `wr_id` is the number of its client.
+/// Posts a RECV for a ping. The RECV's `wr_id` is the number of the client.
 fn expect<P: Provider>(qp: &Qp<P>, client: u64) -> Result<(), SystemError> {
     Ok(qp.post_recv(&[RecvWr { wr_id: client, sg_list: &[] }])?)
 }
 
-/// Answers a ping with `with`, and posts a RECV for the next one.
+/// Answers a ping with `with`, and posts a RECV for the next ping.
 fn answer<P: Provider>(outbox: &mut Outbox<P>, ping: &Wc, with: Sge) -> Result<(), SystemError> {
     check(ping)?;
     expect(&outbox.qp, ping.wr_id)?;
@@ -57,7 +57,7 @@ pub struct Server {
     pub first: u64,
     /// Work for each ping.
     pub service: Span,
-    /// When it measures, and when it ends.
+    /// Times at which the server begins to measure, and ends.
     pub interval: Interval,
 }
 
@@ -75,7 +75,7 @@ impl Program for Server {
             outboxes.push(Some(outbox));
             Ok(qp)
         })?;
-        // RC sends a ping again that arrives before its RECV is posted.
+        // If a ping arrives before its RECV is posted, RC sends the ping again.
         for (client, outbox) in (0..).zip(outboxes.iter().flatten()) {
             (0..self.outstanding).try_for_each(|_| expect(&outbox.qp, client))?;
         }
@@ -107,9 +107,9 @@ impl Program for Server {
 pub struct Client {
     /// Number of this client.
     pub number: u32,
-    /// How it pings.
+    /// Number of outstanding pings, and when the client pings and stops.
     pub drawing: Drawing,
-    /// When it measures, and when it ends at the latest.
+    /// Times at which the client begins to measure, and ends at the latest.
     pub interval: Interval,
 }
 
