@@ -35,4 +35,7 @@ pub(crate) enum Obstacle {
     /// No answer comes, for a reason that a NIC does not have: another process is changing a record, does not
     /// serve its memory now, or holds a lock. The request may succeed before its time-out.
     Delay,
+    /// The responder's program is taking an earlier message, which the request must not overtake. It gets as
+    /// much time as it needs, because a NIC would answer.
+    Taking,
 }

@@ -187,7 +187,7 @@ impl Responder<'_> {
                 }
             }
         }
-        Err(Refusal::Silence)
+        Err(Refusal::Taking)
     }
 
     /// Copies a payload to the buffers of its RECV. If that is impossible, the receiver copies it.

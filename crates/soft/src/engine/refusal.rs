@@ -12,6 +12,8 @@ pub(super) enum Refusal {
     CqFull,
     /// The process has exited, or its records are invalid.
     Silence,
+    /// The process is placing the payload of an earlier message, which the request must not overtake.
+    Taking,
     /// The requester's own memory is not there. The responder takes no part in this.
     Local,
 }
@@ -30,7 +32,7 @@ impl Refusal {
     pub(super) fn to_word(self) -> u64 {
         match self {
             // A process that receives a message for a requester has the whole message in its own memory.
-            Refusal::Silence | Refusal::Local => 0,
+            Refusal::Silence | Refusal::Taking | Refusal::Local => 0,
             Refusal::CqFull => 1,
             Refusal::Fault(Fault::NoRecv) => 2,
             Refusal::Fault(Fault::RecvTooSmall) => 3,

@@ -275,6 +275,7 @@ impl Requester {
     ) -> Outcome {
         match refusal {
             Refusal::Silence => self.delay(),
+            Refusal::Taking => self.unanswered(Obstacle::Taking),
             Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
                 Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))

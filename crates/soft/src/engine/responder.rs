@@ -785,7 +785,7 @@ impl<'a> Responder<'a> {
     pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
         let cause = match (refusal, request.op) {
             (Refusal::Fault(Fault::RecvTooSmall | Fault::RecvProtection), _) => return,
-            (Refusal::Silence | Refusal::Local, _) => return,
+            (Refusal::Silence | Refusal::Taking | Refusal::Local, _) => return,
             (Refusal::Fault(fault), _) if !fault.is_fatal(qp_type) => return,
             (Refusal::Fault(_), _) if self.is_without_srq() => Cause::of(Check::NoSrq, request.srqn.into()),
             (Refusal::Fault(_), RequestOp::SendWithInvalidate(rkey)) => {
@@ -816,7 +816,7 @@ impl<'a> Responder<'a> {
             // The completion is lost on any transport, so the QP cannot report completions any more ("Local
             // Work Queue Catastrophic Error", IB specification vol. 1, 11.6.3.2).
             Refusal::CqFull => (Some(NakCode::RemoteOperation), true),
-            Refusal::Silence | Refusal::Local => (None, false),
+            Refusal::Silence | Refusal::Taking | Refusal::Local => (None, false),
         };
         // All other faults of a RECV were handled when the RECV was found.
         if let Refusal::Fault(Fault::AccessWithImm) = refusal

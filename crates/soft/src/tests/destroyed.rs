@@ -150,7 +150,7 @@ fn a_buffer_may_go_after_its_qp() {
         // SAFETY: as above.
         let came = unsafe { std::slice::from_raw_parts((other.addr + 4096) as *const u8, 64) };
         assert!(came.iter().all(|byte| *byte == 0x5a), "shared: {shared}");
-        assert_eq!(taken(&cq), [(number, 0), (number, 9)], "shared: {shared}");
+        assert_eq!(taken(&cq), [(number, 9), (number, 0)], "shared: {shared}");
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How often a request without an answer is retried if no time-out is set.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
+/// How often a request is retried that must not overtake a payload.
+const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
 #[derive(Debug)]
@@ -106,7 +108,8 @@ fn is_fast() -> bool {
 impl SendWait {
     /// Whether a NIC would not send the request again yet.
     pub(super) fn holds_back(self) -> bool {
-        self.obstacle != Obstacle::Delay && !is_fast() && Instant::now() < self.until
+        let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);
+        is_of_nic && !is_fast() && Instant::now() < self.until
     }
 
     /// The wait for an obstacle. `before` is the wait if the request has met this obstacle before. Returns
@@ -119,6 +122,7 @@ impl SendWait {
                 retries.take_rnr_nak()?;
                 duration(rnr_wait(timer))
             }
+            Obstacle::Taking => TAKING_RETRY,
             Obstacle::Silence | Obstacle::Delay => match ack_timeout(attr.timeout.unwrap_or(0)) {
                 Span::ZERO => SILENT_RETRY,
                 timeout => {
