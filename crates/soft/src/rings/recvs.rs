@@ -673,7 +673,8 @@ impl Placing<'_> {
 
     /// Completes the RECV again. If the payload is not placed, its owner copies it.
     pub(crate) fn end(self, is_placed: bool) {
-        if is_placed {
+        // The owner may have abandoned a sender that was stopped, and use the slot for something else.
+        if is_placed && self.slot.state() == self.during {
             let done = RecvDone { carried: 0, ..RecvDone::of(self.slot) };
             // Release: an owner that has loaded the state before may load this word now. It then finds the
             // payload in place.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Set in the process whose memory is accessed.
 const OWNER: &str = "DOORBELL_TEST_OWNER";
 /// The points at which a copy is caught.
-pub(super) const CAUGHT_AT: [Point; 7] = [
+pub(super) const CAUGHT_AT: [Point; 9] = [
     Point::CopyBegun,
     Point::BeforeCopy,
     Point::WithinCopy,
@@ -32,6 +32,8 @@ pub(super) const CAUGHT_AT: [Point; 7] = [
     Point::LockHeld,
     Point::AtomicRead,
     Point::CopyEnding,
+    Point::PlacingBegun,
+    Point::PlacingEnds,
 ];
 /// The answer of a peer that was caught.
 pub(super) const CAUGHT: u64 = 0xca11;
@@ -78,19 +80,24 @@ struct PeerCopy {
     kind: Kind,
     point: Point,
     len: usize,
-    /// Whether a WRITE goes before, so that this one takes the direct path.
-    is_direct: bool,
+    /// A request of 8 bytes that goes before. After a WRITE, this one takes the direct path. After a SEND, whose
+    /// payload lies in the receive queue, this one places that payload.
+    before: Option<&'static str>,
 }
 
 const fn copy(op: &'static str, kind: Kind, point: Point, len: usize) -> PeerCopy {
-    PeerCopy { op, kind, point, len, is_direct: false }
+    PeerCopy { op, kind, point, len, before: None }
 }
 
 const fn direct(kind: Kind, point: Point, len: usize) -> PeerCopy {
-    PeerCopy { is_direct: true, ..copy("write", kind, point, len) }
+    PeerCopy { before: Some("write"), ..copy("write", kind, point, len) }
 }
 
-const COPIES: [PeerCopy; 19] = [
+const fn placing(kind: Kind, point: Point) -> PeerCopy {
+    PeerCopy { before: Some("send"), ..copy("write", kind, point, 8) }
+}
+
+const COPIES: [PeerCopy; 23] = [
     copy("write", Kind::Arena, Point::CopyBegun, 64),
     copy("write", Kind::Arena, Point::BeforeCopy, 64),
     copy("write", Kind::Arena, Point::WithinCopy, 64),
@@ -110,16 +117,23 @@ const COPIES: [PeerCopy; 19] = [
     copy("read", Kind::Arena, Point::BeforeCopy, 64),
     copy("read", Kind::Private, Point::BeforeForeign, 64),
     copy("add", Kind::Private, Point::AtomicRead, 8),
+    placing(Kind::Arena, Point::PlacingBegun),
+    placing(Kind::Arena, Point::BeforeCopy),
+    placing(Kind::Arena, Point::PlacingEnds),
+    placing(Kind::Private, Point::BeforeForeign),
 ];
 
 /// Revocations other than deregistration, and a copy for each.
-const REVOCATIONS: [(Revoke, PeerCopy); 9] = [
+const REVOCATIONS: [(Revoke, PeerCopy); 12] = [
     (Revoke::Reregister, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Err, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Err, copy("send", Kind::Arena, Point::WithinCopy, 300)),
+    (Revoke::Err, placing(Kind::Arena, Point::BeforeCopy)),
     (Revoke::Reset, direct(Kind::Arena, Point::WithinCopy, 64)),
+    (Revoke::Reset, placing(Kind::Arena, Point::BeforeCopy)),
     (Revoke::Destroy, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Destroy, copy("send", Kind::Private, Point::BeforeForeign, 300)),
+    (Revoke::Destroy, placing(Kind::Arena, Point::BeforeCopy)),
     (Revoke::QpRights, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Invalidate, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::DeallocWindow, copy("write", Kind::Private, Point::BeforeForeign, 64)),
@@ -258,12 +272,12 @@ impl Owner {
         let side = self.peer.connect(QpType::Rc);
         let lkey = self.register(addr);
         let rkey = if revoke.is_of_window() { self.window(&side, addr, lkey) } else { lkey };
-        if matches!(copy.op, "send" | "imm") {
+        if matches!(copy.op, "send" | "imm") || copy.before == Some("send") {
             let sge = [Sge { addr, length: BYTES as u32, lkey }];
             side.qp.post_recv(1, &sge).expect("a RECV");
         }
-        if copy.is_direct {
-            assert_eq!(self.peer.ask(&format!("post write {addr} {rkey} 8")), [0], "{what}");
+        if let Some(op) = copy.before {
+            assert_eq!(self.peer.ask(&format!("post {op} {addr} {rkey} 8")), [0], "{what}");
         }
         fill(addr, OLD);
         self.catch(copy, "catch-at", addr, rkey);
@@ -271,17 +285,21 @@ impl Owner {
         RETURNED.store(false, SeqCst);
         arm(Point::CopyAwaited, 1, || AWAITED.store(true, SeqCst));
         let (peer, this) = (&mut self.peer, self.process);
-        let read = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                carry_out(this, revoke, side, rkey);
+        let (side, read) = std::thread::scope(|scope| {
+            let revoking = scope.spawn(|| {
+                let side = carry_out(this, revoke, side, rkey);
                 fill(addr, REUSED);
                 RETURNED.store(true, SeqCst);
+                side
             });
             // Either the call waits, or it does not, and then the copy arrives too late.
             wait_until("nothing happens", || AWAITED.load(SeqCst) || RETURNED.load(SeqCst));
             peer.tell("go on");
-            peer.answer()
+            let read = peer.answer();
+            (revoking.join().expect("it returns"), read)
         });
+        // The poll writes nothing, either.
+        side.iter().for_each(|side| drop(side.completions()));
         assert!(bytes(addr).iter().all(|byte| *byte == REUSED), "{what}: a byte arrives afterwards");
         if copy.op == "read" && read[0] == 0 {
             assert_eq!(read[1], u64::from_ne_bytes([OLD; 8]), "{what}: a byte is read afterwards");
@@ -296,8 +314,8 @@ fn post_window(side: &Side, op: WindowOp) {
     assert_eq!(side.wait_for(1)[0][1], 0, "{wr:?}");
 }
 
-/// Makes the call that revokes the rights.
-fn carry_out(process: &'static Process, revoke: Revoke, side: Side, rkey: u32) {
+/// Makes the call that revokes the rights. Returns the QP, unless the call destroys it.
+fn carry_out(process: &'static Process, revoke: Revoke, side: Side, rkey: u32) -> Option<Side> {
     let (regions, segment) = (&process.regions, process.segment);
     let to_state = |state| {
         side.qp.modify(&QpAttr::state(state)).expect("from any state");
@@ -315,7 +333,10 @@ fn carry_out(process: &'static Process, revoke: Revoke, side: Side, rkey: u32) {
         }
         Revoke::Err => to_state(QpState::Err),
         Revoke::Reset => to_state(QpState::Reset),
-        Revoke::Destroy => drop(side),
+        Revoke::Destroy => {
+            drop(side);
+            return None;
+        }
         Revoke::QpRights => {
             let access = Some(AccessFlags::REMOTE_READ);
             let attr = QpAttr { qp_access_flags: access, ..QpAttr::state(QpState::Rts) };
@@ -328,6 +349,7 @@ fn carry_out(process: &'static Process, revoke: Revoke, side: Side, rkey: u32) {
             process.settle(revoked, "ibv_dealloc_mw(3)");
         }
     }
+    Some(side)
 }
 
 #[test]
@@ -348,6 +370,22 @@ fn the_owner() {
     for (revoke, copy) in &REVOCATIONS {
         owner.check(*revoke, copy);
     }
+    check_unplaced(&mut owner);
+}
+
+/// A payload that lies in the receive queue is in the RECV's buffer when the QP is in Err. The poll does not
+/// write to the buffer any more.
+fn check_unplaced(owner: &mut Owner) {
+    let addr = memory(Kind::Arena);
+    let (side, lkey) = (owner.peer.connect(QpType::Rc), owner.register(addr));
+    fill(addr, OLD);
+    side.qp.post_recv(1, &[Sge { addr, length: BYTES as u32, lkey }]).expect("a RECV");
+    assert_eq!(owner.peer.ask("post send 0 0 8"), [0]);
+    side.qp.modify(&QpAttr::state(QpState::Err)).expect("from any state");
+    assert_ne!(bytes(addr)[..8], [OLD; 8], "the payload is in place");
+    fill(addr, REUSED);
+    assert_eq!(side.wait_for(1)[0][..2], [1, 0]);
+    assert_eq!(bytes(addr)[..8], [REUSED; 8], "the poll writes to the buffer");
 }
 
 /// Threads of the owner access its memory, too: they fetch the bytes of a READ, place the payload of a small

@@ -363,6 +363,7 @@ impl Qp {
         // copy, which would be waited for.
         debug_assert!(sends.scratch.batch.is_empty());
         self.requester.process.wait_for_copies("a QP's transition to Err");
+        self.share.rq.settle(self.num());
         self.flush_sends(sends);
         self.flush_recvs();
         if is_own && self.uses_srq && self.role == QpRole::Plain {

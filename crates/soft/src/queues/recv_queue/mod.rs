@@ -763,8 +763,8 @@ impl RecvQueue {
         }
     }
 
-    /// Places the payload of complete RECVs that QP `qpn` took. The QP is being destroyed, so the program may
-    /// deregister the buffers before it polls. A NIC has written the buffers already.
+    /// Places the payload of complete RECVs that QP `qpn` took. The QP is in Err or being destroyed, so the
+    /// program may reuse or deregister the buffers before it polls. A NIC has written the buffers already.
     pub(crate) fn settle(&self, qpn: u32) {
         let mut state = self.state.lock();
         let state = &mut *state;
