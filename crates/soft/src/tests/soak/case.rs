@@ -392,12 +392,15 @@ impl Case {
     }
 }
 
-/// The lasting files of a process, by name. Pipes of queues come and go, and so do files of /proc.
+/// The lasting files of a process, by name. Pipes of queues come and go, and so do files of /proc and the
+/// process's program, which it opens as an XRC domain.
 fn lasting_files(member: &Member) -> Vec<String> {
+    let program = std::env::current_exe().unwrap_or_default();
     let mut files: Vec<String> = member
         .files()
         .into_iter()
         .filter(|name| !name.starts_with("pipe:") && !name.starts_with("/proc/"))
+        .filter(|name| *name != program.to_string_lossy())
         .collect();
     files.sort();
     files
