@@ -1,9 +1,10 @@
-//! QP numbers. Each names a process by its slot in the registry, and a QP of the process.
+//! QP numbers. The upper 11 of their 24 bits are the process's slot in the registry. The lower 13 bits are
+//! the index of the QP in the process.
 
-/// Bits of a QP number that name the QP within its process; the other 11 name the process.
+/// The number of low bits of a QP number that are the index of the QP in its process.
 pub const QP_BITS: u32 = 13;
 
-/// The most processes that may use the device at a time.
+/// The most processes of a fabric at a time.
 pub const PROCESSES: usize = 1 << (24 - QP_BITS);
 
 /// The destination QP number of datagrams to groups (IB specification vol. 1, 10.5.2).
@@ -14,7 +15,7 @@ pub const fn qp_num(slot: u32, index: u32) -> u32 {
     slot << QP_BITS | index
 }
 
-/// The slot of the process that has this QP.
+/// The slot of the process to which this QP belongs.
 pub const fn slot_of(qp_num: u32) -> u32 {
     qp_num >> QP_BITS
 }

@@ -1,5 +1,5 @@
-//! Files in memory that processes share, and that no process can shrink. So no access to a mapping can fail
-//! later.
+//! Shared memory files (memfd_create(2)). A seal keeps all processes from shrinking them, so an access to a
+//! mapping cannot fail later.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::io::Errno;
@@ -9,8 +9,8 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 
-/// Whether a file of this process may have this many bytes (`RLIMIT_FSIZE`). The kernel would end the process
-/// otherwise.
+/// Checks that `RLIMIT_FSIZE` allows this process a file of this many bytes. Without the check, the kernel
+/// would kill the process by SIGXFSZ.
 pub fn check_file_size(bytes: u64) -> io::Result<()> {
     let Some(allowed) = getrlimit(Resource::Fsize).current.filter(|allowed| bytes > *allowed) else {
         return Ok(());
@@ -21,22 +21,22 @@ pub fn check_file_size(bytes: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// A file, a part of which is mapped as long as this lives. Its pages come into being when they are first
-/// touched.
+/// A mapping of a sealed file, which ends when the value is dropped. The kernel allocates a page at its first
+/// access.
 #[derive(Debug)]
 pub struct Sealed {
     base: *mut u8,
     bytes: u64,
 }
 
-// SAFETY: the memory is shared with other processes in any case. It is accessed by atomics, or by copies of
-// payload, which race as a NIC's copies do.
+// SAFETY: other processes access the memory anyway, so further threads add no new kind of race. All accesses
+// are atomics, or copies of payload, which race as a NIC's copies do.
 unsafe impl Send for Sealed {}
 // SAFETY: the reason given for `Send` holds for references too.
 unsafe impl Sync for Sealed {}
 
 impl Sealed {
-    /// A new file of zeros. It is closed if the program becomes another one (execve(2)).
+    /// Creates and maps a file of zeros. execve(2) closes the file.
     pub fn create(name: &CStr, bytes: u64) -> io::Result<(File, Sealed)> {
         let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         check_file_size(bytes)?;
@@ -46,8 +46,8 @@ impl Sealed {
         Ok((file, mapped))
     }
 
-    /// Maps the first `mapped` bytes of another process's file. Fails if the file has another size or is not
-    /// sealed.
+    /// Maps the first `mapped` bytes of another process's file. Fails unless the file has `bytes` bytes and
+    /// is sealed against shrinking.
     pub fn open(file: &File, bytes: u64, mapped: u64) -> io::Result<Sealed> {
         let is_sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !is_sealed || file.metadata()?.len() != bytes {
@@ -56,14 +56,14 @@ impl Sealed {
         Sealed::map(file, mapped)
     }
 
-    /// Maps `bytes` bytes of the file, from the page at `at`, which is mapped here. They may extend beyond
-    /// this mapping.
+    /// Maps `bytes` bytes of the file once more, from offset `at` of this mapping on. `at` is the start of a
+    /// page. The new mapping may extend beyond the end of this mapping.
     pub fn map_more(&self, at: u64, bytes: u64) -> io::Result<Sealed> {
         if at >= self.bytes {
             return Err(Errno::INVAL.into());
         }
-        // SAFETY: a page of this mapping. With an old size of 0, mremap(2) leaves it unchanged, and makes
-        // another mapping of the same file from there on.
+        // SAFETY: the address is a page of this mapping. With an old size of 0, mremap(2) leaves this mapping
+        // unchanged, and maps the file once more from this page on.
         let base = unsafe {
             let from = self.base.add(at as usize).cast();
             mremap(from, 0, bytes as usize, MremapFlags::MAYMOVE)?
@@ -87,7 +87,7 @@ impl Sealed {
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        // SAFETY: a mapping of `self`. No reference outlives `self`.
+        // SAFETY: the mapping belongs to `self`, and no reference outlives `self`.
         let _ = unsafe { munmap(self.base.cast(), self.bytes as usize) };
     }
 }
