@@ -1,4 +1,4 @@
-//! Attributes that verbs take and fill in.
+//! Structs of attributes: of devices, ports, paths, QPs and shared receive queues.
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "infiniband/verbs.h documents the fields")]
 
@@ -97,7 +97,7 @@ pub const IBV_GID_TYPE_ROCE_V2: u32 = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_gid_entry {
-    /// A `union ibv_gid`, which is aligned as a 64-bit word.
+    /// A `union ibv_gid`, with the alignment of a 64-bit word.
     pub gid: ibv_gid,
     pub gid_index: u32,
     pub port_num: u32,
@@ -124,7 +124,7 @@ pub struct ibv_global_route {
     pub traffic_class: u8,
 }
 
-/// A path to a port.
+/// An address vector: the path to a destination port.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_ah_attr {
@@ -137,7 +137,7 @@ pub struct ibv_ah_attr {
     pub port_num: u8,
 }
 
-/// Sizes of a shared receive queue.
+/// Sizes of a shared receive queue, and the limit for `IBV_EVENT_SRQ_LIMIT_REACHED`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_srq_attr {
@@ -215,7 +215,7 @@ pub struct ibv_qp_attr {
     pub rate_limit: u32,
 }
 
-/// The fields of [`ibv_qp_attr`] that a call sets (`enum ibv_qp_attr_mask`).
+/// Mask bits that select the fields of [`ibv_qp_attr`] (`enum ibv_qp_attr_mask`).
 pub mod ibv_qp_attr_mask {
     pub const IBV_QP_STATE: i32 = 1 << 0;
     pub const IBV_QP_ACCESS_FLAGS: i32 = 1 << 3;

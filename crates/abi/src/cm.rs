@@ -1,10 +1,11 @@
 //! The ABI between librdmacm and the kernel, version 4.
 //!
-//! librdmacm writes commands to `/dev/infiniband/rdma_cm`. Each is a header and a struct. The kernel answers
-//! through the pointer in the struct (rdma_user_cm.h, ib_user_verbs.h and ib_user_sa.h of Linux' uapi).
+//! librdmacm writes commands to `/dev/infiniband/rdma_cm`. A command is a header, followed by a struct. If
+//! the struct has a field `response`, the kernel writes its response to this address. The definitions are in
+//! rdma_user_cm.h, ib_user_verbs.h and ib_user_sa.h of Linux's uapi.
 //!
-//! Structs and fields have their C names. No struct has padding, so its bytes are exactly its fields, and any
-//! bytes are a valid struct.
+//! Structs and fields have their C names. The structs of commands and responses have only integer fields and
+//! no padding. So their bytes are exactly their fields, and any bytes are a valid struct.
 #![allow(missing_docs, reason = "the headers name the fields")]
 #![allow(non_camel_case_types)]
 
@@ -14,7 +15,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// Version of the ABI.
 pub const RDMA_USER_CM_ABI_VERSION: u32 = 4;
-/// Most bytes of private data.
+/// Maximum size of private data, in bytes.
 pub const RDMA_MAX_PRIVATE_DATA: usize = 256;
 
 macro_rules! structs {
@@ -34,7 +35,7 @@ macro_rules! structs {
     )*};
 }
 
-/// Command numbers.
+/// Commands (`RDMA_USER_CM_CMD_*`).
 pub mod command {
     pub const CREATE_ID: u32 = 0;
     pub const DESTROY_ID: u32 = 1;
@@ -76,7 +77,7 @@ pub mod event {
     pub const TIMEWAIT_EXIT: u32 = 15;
 }
 
-/// Port spaces.
+/// Port spaces (`enum rdma_ucm_port_space`).
 pub mod port_space {
     pub const IPOIB: u16 = 0x0002;
     pub const IB: u16 = 0x013f;
@@ -125,10 +126,10 @@ structs! {
         qp_num: u32, qkey: u32, ah_attr: ib_uverbs_ah_attr, private_data: [u8; RDMA_MAX_PRIVATE_DATA],
         private_data_len: u8, reserved: [u8; 7],
     }
-    /// Without `ece`, which later versions append.
+    /// Without the field `ece`, which later headers append.
     rdma_ucm_connect: 280 { conn_param: rdma_ucm_conn_param, id: u32, reserved: u32 }
     rdma_ucm_listen: 8 { id: u32, backlog: u32 }
-    /// Without `ece`, which later versions append.
+    /// Without the field `ece`, which later headers append.
     rdma_ucm_accept: 288 { uid: u64, conn_param: rdma_ucm_conn_param, id: u32, reserved: u32 }
     rdma_ucm_reject: 264 {
         id: u32, private_data_len: u8, reason: u8, reserved: [u8; 2], private_data: [u8; RDMA_MAX_PRIVATE_DATA],
@@ -156,8 +157,8 @@ structs! {
     }
 }
 
-/// The path record of librdmacm's programs (infiniband/sa.h): the fields of [`ib_user_path_rec`] in another
-/// layout.
+/// The path record that librdmacm gives to programs (infiniband/sa.h). It has the fields of
+/// [`ib_user_path_rec`] in another layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_sa_path_rec {

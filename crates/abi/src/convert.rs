@@ -7,7 +7,7 @@ pub trait CEnum: Sized {
     /// The number in verbs.h.
     fn to_c(self) -> u32;
 
-    /// The value with this number; `None` if `doorbell_verbs` has no name for it.
+    /// The value with this number. `None` if `doorbell_verbs` does not define it.
     fn from_c(code: u32) -> Option<Self>;
 }
 

@@ -1,4 +1,5 @@
-//! Sizes and offsets on 64-bit Linux, from a compiler and rdma-core 44's verbs.h.
+//! Compile-time checks of sizes and offsets on x86-64 Linux. A C compiler computed the values from rdma-core
+//! 44's verbs.h.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use crate::*;

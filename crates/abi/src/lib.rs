@@ -1,9 +1,9 @@
-//! The C ABI of libibverbs, as programs compiled against rdma-core 44 see it.
+//! The C ABI of libibverbs for programs that were compiled against rdma-core 44.
 //!
 //! rdma-core only ever appends to these structs, so the layouts of version 44 work with every later library.
-//! `serve.rs` has definitions that only a library that serves programs needs. Every relevant size and offset
-//! is asserted at compile time (`layout.rs`). Structs and fields keep their C names. Enumerations are plain
-//! `u32` fields, which [`CEnum`] converts to and from the types of `doorbell_verbs`.
+//! `serve.rs` has definitions that only an implementation of libibverbs needs. `layout.rs` checks sizes and
+//! important offsets at compile time. Structs and fields keep their C names. Enumerations are plain `u32`
+//! fields, which [`CEnum`] converts to and from the types of `doorbell_verbs`.
 #![forbid(unsafe_code)]
 
 mod attr;

@@ -2,7 +2,7 @@
 
 use doorbell_verbs::{Opcode, WcStatus};
 
-/// The name of an opcode in verbs.h, without the common prefix.
+/// The name of an opcode in verbs.h, without the prefix `IBV_WR_`.
 pub fn opcode_name(opcode: Opcode) -> &'static str {
     match opcode {
         Opcode::Send => "SEND",

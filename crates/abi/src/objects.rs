@@ -1,5 +1,5 @@
-//! Objects that libibverbs allocates and programs point to, with their work requests and completions. They
-//! share a module because they refer to each other.
+//! Objects that libibverbs allocates for programs, work requests and completions. They share a module because
+//! they refer to each other.
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "infiniband/verbs.h documents the fields")]
 
@@ -11,8 +11,8 @@ type Unused<const N: usize> = [*mut c_void; N];
 
 /// `ibv_poll_cq(3)`: returns the number of completions, or a negative value.
 pub type PollCq = unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int;
-/// `ibv_post_srq_recv(3)`: returns an errno. On failure the last argument points to the first work request
-/// that was not posted.
+/// `ibv_post_srq_recv(3)`: returns an errno. On failure, the last argument receives the address of the first
+/// work request that was not posted.
 pub type PostSrqRecv = unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 /// `ibv_post_send(3)`; returns like [`PostSrqRecv`].
 pub type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
@@ -138,7 +138,7 @@ pub struct ibv_qp {
     pub srq: *mut ibv_srq,
     pub handle: u32,
     pub qp_num: u32,
-    /// An `enum ibv_qp_state`, as set by the last ibv_modify_qp(3) or ibv_query_qp(3).
+    /// An `enum ibv_qp_state`, from the last call of ibv_modify_qp(3) or ibv_query_qp(3).
     pub state: u32,
     pub qp_type: u32,
     pub mutex: pthread_mutex_t,
@@ -230,7 +230,7 @@ pub struct ibv_send_wr_bind_mw {
 }
 
 impl Default for ibv_send_wr_bind_mw {
-    /// No window: the value for all other work requests.
+    /// No window, for work requests that bind none.
     fn default() -> ibv_send_wr_bind_mw {
         let bind_info = ibv_mw_bind_info { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 };
         ibv_send_wr_bind_mw { mw: null_mut(), rkey: 0, bind_info }
@@ -251,7 +251,7 @@ pub struct ibv_send_wr {
     /// The immediate in network byte order, or the rkey to invalidate in host byte order.
     pub imm_data: u32,
     pub wr: ibv_send_wr_operands,
-    /// The union `qp_type`; XRC only.
+    /// The union `qp_type`, which only XRC uses.
     pub remote_srqn: u32,
     /// The union of memory window and segmentation operands.
     pub bind_mw: ibv_send_wr_bind_mw,
@@ -267,7 +267,7 @@ pub struct ibv_recv_wr {
     pub num_sge: c_int,
 }
 
-/// The completion carries the GRH (`IBV_WC_GRH`).
+/// The first 40 bytes of the UD RECV's buffer are a GRH (`IBV_WC_GRH`).
 pub const IBV_WC_GRH: u32 = 1;
 /// The completion carries an immediate (`IBV_WC_WITH_IMM`).
 pub const IBV_WC_WITH_IMM: u32 = 2;
@@ -285,7 +285,8 @@ pub struct ibv_wc {
     pub opcode: u32,
     pub vendor_err: u32,
     pub byte_len: u32,
-    /// The immediate in network byte order. With `IBV_WC_WITH_INV` the invalidated rkey in host byte order.
+    /// The immediate in network byte order. With [`IBV_WC_WITH_INV`], it is the invalidated rkey in host byte
+    /// order.
     pub imm_data: u32,
     pub qp_num: u32,
     pub src_qp: u32,

@@ -1,5 +1,5 @@
-//! Definitions that only a library that serves programs needs: the tables behind ibv_context, ibv_qp_ex and
-//! ibv_cq_ex, and the arguments of the extended verbs.
+//! Definitions that only an implementation of libibverbs needs: the function tables of ibv_context, ibv_qp_ex
+//! and ibv_cq_ex, and the arguments of the extended verbs.
 #![allow(non_camel_case_types)]
 #![expect(missing_docs, reason = "infiniband/verbs.h documents the fields")]
 
@@ -9,11 +9,11 @@ use crate::{
 };
 use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t};
 
-/// Operations that Doorbell leaves null; verbs.h then reports EOPNOTSUPP.
+/// Operations that Doorbell lacks. They are null, so verbs.h reports EOPNOTSUPP.
 type Absent<const N: usize> = [*mut c_void; N];
 
-/// The extended operations, which lie before the [`ibv_context`] that programs see. verbs.h uses them only if
-/// `abi_compat` is all ones and `sz` covers the field.
+/// The extended operations. Programs get a pointer to the field `context`. verbs.h uses an operation only if
+/// `abi_compat` in `context` is all ones, and `sz` covers the operation's field.
 #[repr(C)]
 pub struct verbs_context {
     pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int>,
@@ -184,7 +184,7 @@ pub struct ibv_srq_init_attr_ex {
     pub tm_cap: [u32; 2],
 }
 
-/// Extended limits of a device. Fields that no software NIC has stay zero and have no names here.
+/// Extended limits of a device. Fields for features that Doorbell lacks stay zero and have no names here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr_ex {
@@ -224,7 +224,7 @@ pub struct ibv_dm {
     pub handle: u32,
 }
 
-/// A global route header, as the first 40 bytes of a UD RECV hold it.
+/// A global route header, which is the first 40 bytes of a UD RECV's buffer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ibv_grh {

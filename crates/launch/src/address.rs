@@ -1,8 +1,8 @@
-//! IP addresses of the hosts that ranks are on.
+//! IP addresses of ranks. With `--ip`, each rank is a host of its own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address that follows `first` at a distance of `behind`; `None` beyond the last address.
+/// The address `behind` steps after `first`. `None` if there is no such address.
 pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     match first {
         IpAddr::V4(first) => first.to_bits().checked_add(behind).map(|bits| Ipv4Addr::from_bits(bits).into()),
@@ -12,7 +12,8 @@ pub(crate) fn nth(first: IpAddr, behind: u32) -> Option<IpAddr> {
     }
 }
 
-/// Whether the address at this distance from `first` can belong to one host, or the reason why not.
+/// Checks that the address `behind` steps after `first` can belong to one host. The error is the reason why
+/// it cannot.
 pub(crate) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     let Some(address) = nth(first, behind) else {
         return Err("too few addresses follow it for all ranks");
@@ -27,7 +28,8 @@ pub(crate) fn check(first: IpAddr, behind: u32) -> Result<(), &'static str> {
     }
 }
 
-/// Whether it can be an address of one host alone, on whatever link.
+/// Whether an address can belong to one host on any link. Unspecified, loopback and multicast addresses
+/// cannot, and neither can link-local addresses of IPv6.
 pub fn is_of_one_host(ip: IpAddr) -> bool {
     let is_of_link = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
     !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_of_link)

@@ -1,4 +1,4 @@
-//! The faults that `doorbell run --fault` injects, as the command line and the environment write them.
+//! The faults that `doorbell run --fault` injects, and their text form.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -11,20 +11,21 @@ const USUAL_RNR: &str = "1e-2";
 /// Faults to inject into a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// The probability that a message is lost.
+    /// The probability that a transmission is lost.
     pub drop: Chance,
     /// The shortest and the longest delay of a work request.
     pub delay: Option<(Duration, Duration)>,
     /// The probability that the responder answers as if it had no RECV.
     pub rnr: Chance,
-    /// Number of the send work request that puts each QP into an error.
+    /// In each QP, the send work request with this number (from 1) moves the QP to the error state.
     pub kill: Option<u64>,
-    /// When the port goes down and when it comes up again, counted from the opening of the device.
+    /// The times at which the port goes down and comes up again, counted from the opening of the device.
+    /// Without the second time, the port stays down.
     pub port_down: Option<(Duration, Option<Duration>)>,
     text: String,
 }
 
-/// A probability, in parts of 2^64 - 1.
+/// A probability, in units of 1 / (2^64 - 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance(u64);
 
@@ -38,7 +39,7 @@ impl Chance {
         let number: Option<f64> = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
         let wrong =
             || BadFaults(format!("{fault}={text}: {text:?} is not a probability from 0 to 1, such as 1e-4"));
-        // The conversion saturates.
+        // The cast saturates, so a probability of 1 becomes `u64::MAX`.
         Ok(Chance((number.ok_or_else(wrong)? * u64::MAX as f64) as u64))
     }
 
@@ -51,7 +52,7 @@ impl Chance {
 fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
-    // An hour is more than any test takes.
+    // The limit is an hour, because no test takes longer.
     let ns = parsed.filter(|ns| (0.0..=3.6e12).contains(ns));
     let wrong = || {
         BadFaults(format!(
@@ -62,7 +63,7 @@ fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
     ns.map(|ns| Duration::from_nanos(ns as u64)).ok_or_else(wrong)
 }
 
-/// One time, or two times in order.
+/// Parses `T` or `T1..T2`. T1 must not exceed T2.
 fn span(fault: &str, text: &str) -> Result<(Duration, Option<Duration>), BadFaults> {
     let Some((from, to)) = text.split_once("..") else { return Ok((duration(fault, text)?, None)) };
     let (from, to) = (duration(fault, from)?, duration(fault, to)?);

@@ -1,16 +1,16 @@
-//! Runs programs on the software NIC, and reports what they posted.
+//! Runs programs on the software NIC, and reports their posts.
 //!
-//! The `doorbell` command launches a program. The library in that program is the software NIC
-//! (`doorbell-soft`). This crate has the launcher, and the definitions that launcher and library share:
-//! - [`variables`]: the environment variables by which the launcher instructs the library;
-//! - [`limits`], [`faults`], [`strict`], [`trace`]: the values of those variables that have a syntax of their
-//!   own;
-//! - [`counts`]: the memory in which the library counts, and which the launcher reads;
-//! - [`stats`]: the cost of the counted work on a NIC, printed or written as JSON;
-//! - [`trust`], [`sealed`], [`tree`], [`say`](mod@say): files that may be used, shared memory, folders,
+//! The `doorbell` command launches a program. The library in the program is the software NIC
+//! (`doorbell-soft`). This crate has the launcher, and the definitions that the launcher and the library
+//! share:
+//! - [`variables`]: the environment variables by which the launcher configures the library;
+//! - [`limits`], [`faults`], [`strict`], [`trace`]: values of these variables;
+//! - [`counts`]: shared memory in which the library counts posts, and which the launcher reads;
+//! - [`stats`]: the cost of the counted posts on a NIC, printed or written as JSON;
+//! - [`trust`], [`sealed`], [`tree`], [`say`](mod@say): checks of owners and modes, shared memory, folders,
 //!   messages.
 //!
-//! The launcher itself is [`Launch`]. The library does not use it.
+//! The launcher itself is [`Launch`], which the library does not use.
 
 mod address;
 pub mod counts;

@@ -1,4 +1,4 @@
-//! Limits of a device: the most that programs may ask it for.
+//! Limits of a device: the largest sizes that programs may request.
 
 use doorbell_nic::Profile;
 
@@ -17,7 +17,7 @@ pub struct Limits {
     pub rd_atomic: u32,
 }
 
-/// The device's own limits.
+/// The software NIC's own limits.
 pub const OWN: Limits = Limits { wr: 1 << 15, sge: 32, inline: 1024, cqe: 1 << 20, rd_atomic: 16 };
 
 impl Limits {
@@ -33,20 +33,20 @@ impl Limits {
         }
     }
 
-    /// The text form, for [`DEVICE_LIMITS`](crate::variables::DEVICE_LIMITS).
+    /// The limits as `wr:sge:inline:cqe:rd_atomic`, for [`DEVICE_LIMITS`](crate::variables::DEVICE_LIMITS).
     pub fn text(&self) -> String {
         let Limits { wr, sge, inline, cqe, rd_atomic } = self;
         format!("{wr}:{sge}:{inline}:{cqe}:{rd_atomic}")
     }
 
-    /// Parses the text form. `None` if the form is wrong, or a limit is 0 that every NIC has.
+    /// Parses the result of [`Limits::text`]. `None` if the syntax is wrong, or if `wr`, `sge` or `cqe` is 0.
     pub fn parse(text: &str) -> Option<Limits> {
         let numbers: Option<Vec<u32>> = text.split(':').map(|number| number.parse().ok()).collect();
         let &[wr, sge, inline, cqe, rd_atomic] = numbers?.as_slice() else { return None };
         (wr > 0 && sge > 0 && cqe > 0).then_some(Limits { wr, sge, inline, cqe, rd_atomic })
     }
 
-    /// The lesser of both, for each limit.
+    /// For each limit, the smaller of both values.
     pub fn least(self, other: Limits) -> Limits {
         Limits {
             wr: self.wr.min(other.wr),

@@ -6,12 +6,12 @@
 use std::io;
 use std::path::Path;
 
-/// A process, distinguished from earlier and later ones with an equal PID.
+/// A process. Its start time distinguishes it from other processes with an equal PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStart {
     /// The PID; 0 for none.
     pub pid: u32,
-    /// When the process started, in clock ticks since boot.
+    /// Start time of the process, in clock ticks since boot.
     pub start_time: u64,
 }
 
@@ -27,10 +27,10 @@ impl ProcessStart {
         Ok(start_time(pid)?.map(|start_time| ProcessStart { pid, start_time }))
     }
 
-    /// Whether this very process still runs.
+    /// Whether the process with this PID and this start time is alive.
     ///
     /// # Errors
-    /// If its state cannot be determined. The process must not be considered dead then.
+    /// If its state cannot be determined. An error does not mean that the process is dead.
     pub fn is_alive(&self) -> io::Result<bool> {
         // The kernel rounds a time after it has added the namespace's offset, which need not be a number of
         // ticks. No PID is reused so soon that the tick beside is another process's.
@@ -39,7 +39,7 @@ impl ProcessStart {
     }
 }
 
-/// The start time of a process. `None` if it is gone, or waits to be reaped by its parent (proc(5)).
+/// The start time of a process. `None` if the process does not exist, or is a zombie (proc(5)).
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(start_time_in(&stat).map(|shown| without_offset(shown, own_offset()))),

@@ -22,8 +22,8 @@ pub const PAGE: u64 = 4096;
 /// Parts grow to multiples of this.
 pub const STEP: u64 = 64 << 10;
 
-/// Whether a file of this process may have this many bytes (`RLIMIT_FSIZE`). The kernel would end the process
-/// otherwise.
+/// Checks that `RLIMIT_FSIZE` allows this process a file of this many bytes. Without the check, the kernel
+/// would kill the process by SIGXFSZ.
 pub fn check_file_size(bytes: u64) -> io::Result<()> {
     let Some(allowed) = getrlimit(Resource::Fsize).current.filter(|allowed| bytes > *allowed) else {
         return Ok(());
@@ -139,7 +139,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: a mapping of `self`. No reference outlives `self`.
+        // SAFETY: the mapping belongs to `self`, and no reference outlives `self`.
         let _ = unsafe { munmap(self.base.cast(), self.bytes as usize) };
     }
 }

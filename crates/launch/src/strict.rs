@@ -1,14 +1,14 @@
-//! Strict mode, as the command line and the environment select it.
+//! Strict mode, and its form in the environment.
 
 use crate::variables;
 use std::sync::OnceLock;
 
-/// The reaction to a program that does something that would not work on a NIC.
+/// The reaction to a mistake of the program that would fail on a NIC, although the software NIC tolerates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strict {
-    /// It is reported, and the program ends by SIGABRT.
+    /// Print the mistake, and end the program by SIGABRT.
     Fail,
-    /// It is reported.
+    /// Print the mistake.
     Warn,
 }
 

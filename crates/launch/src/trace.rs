@@ -1,4 +1,4 @@
-//! The file of a trace, and the time that its events count from.
+//! The file of a trace, and the clock of its events.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Begins a file, and returns the value for [`TRACE`](crate::variables::TRACE).
+/// Creates the file for a trace, and returns the value of [`TRACE`](crate::variables::TRACE).
 pub(crate) fn begin(path: &Path, most: u64) -> io::Result<String> {
     File::create(path)?.write_all(b"[\n")?;
     Ok(format!("{}:{most}:{}", now(), std::path::absolute(path)?.display()))

@@ -18,8 +18,8 @@ pub enum TreeEntry {
 /// Entries by their paths below a folder.
 pub type Contents = BTreeMap<PathBuf, TreeEntry>;
 
-/// Makes the entries below a folder that has none of them. The files are read-only, whatever this process's
-/// umask is.
+/// Creates the entries below a folder, which must have none of them. Files get mode 0444 and new folders
+/// 0700, regardless of the umask.
 pub fn write(contents: &Contents, folder: &Path) -> io::Result<()> {
     for (path, entry) in contents {
         make_folders(folder, path.parent().unwrap_or(Path::new("")))?;

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// The reason why a file or folder is not trusted.
 #[derive(Debug, Error)]
 pub enum Distrust {
-    /// It belongs to another user, who may change it at any time.
+    /// Another user owns the path, and may change it at any time.
     #[error(
         "{} belongs to user {owner}, but must belong to this user ({}) or to root{}",
         path.display(), user(), unmapped(*owner)
@@ -24,29 +24,29 @@ pub enum Distrust {
         /// The owner's user number.
         owner: u32,
     },
-    /// Every user may write to it, or a group may that is neither this process's nor root's.
+    /// Every user may write to the path, or a group other than this process's and root's may.
     #[error("{} is writable by other users (mode {mode:04o}); `chmod go-w` corrects this", path.display())]
     Others {
-        /// The path that may be written.
+        /// The writable path.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// Other users may enter a folder that must be this user's alone.
+    /// The path is not a folder of this user with mode 0700.
     #[error(
         "{} must be a folder that only this user ({}) can use, mode 0700, but it is {found}",
         path.display(), user()
     )]
     NotPrivate {
-        /// The path that is not such a folder.
+        /// The path.
         path: PathBuf,
         /// Its actual kind, owner and mode.
         found: String,
     },
-    /// It cannot be examined.
+    /// The path cannot be examined or created.
     #[error("{} cannot be used: {cause}", path.display())]
     Unknown {
-        /// The path that cannot be examined.
+        /// The path.
         path: PathBuf,
         /// The error.
         cause: io::Error,
@@ -59,12 +59,13 @@ const STICKY: u32 = 0o1000;
 const EVERYONE: u32 = 0o002;
 const GROUP: u32 = 0o020;
 
-/// This user. Only its processes meet.
+/// The effective user id of this process. Only processes of one user reach each other.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The group of this process. Many systems give each user a group of its own.
+/// The effective group id of this process. It is trusted, because many systems give each user a private
+/// group.
 fn group() -> u32 {
     rustix::process::getegid().as_raw()
 }
@@ -127,7 +128,7 @@ fn is_trusted_anyway(path: &Path, is_folder: bool, executable: &Path) -> bool {
     folder.is_some_and(is_owners)
 }
 
-/// Checks a path and each folder on it. The path must be canonical, because links are not followed.
+/// Checks a path and each folder above it. The path must be canonical, because links are not followed.
 pub fn check(path: &Path) -> Result<(), Distrust> {
     path.ancestors().try_for_each(|path| {
         let found = look(path)?;
@@ -146,7 +147,8 @@ pub fn check(path: &Path) -> Result<(), Distrust> {
     })
 }
 
-/// Checks that a folder is this user's alone and no link, and each folder on its path as [`check`] does.
+/// Checks that the path is a folder of this user with mode 0700, and no link. Then checks the path as
+/// [`check`] does.
 pub fn check_private(path: &Path) -> Result<(), Distrust> {
     let about = look(path)?;
     let (owner, mode) = (about.uid(), about.mode() & 0o7777);
@@ -168,7 +170,7 @@ fn judge(path: &Path, is_folder: bool, mode: u32, (owner, of): (u32, u32)) -> Re
         return Err(Distrust::Owner { path: path.into(), owner });
     }
     let by_others = mode & EVERYONE != 0 || mode & GROUP != 0 && of != group() && of != 0;
-    // In a sticky folder such as /tmp no user removes or replaces another user's files.
+    // In a sticky folder such as /tmp, no user can remove or replace another user's files.
     if by_others && !(is_folder && mode & STICKY != 0) {
         return Err(Distrust::Others { path: path.into(), mode });
     }

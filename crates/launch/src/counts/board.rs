@@ -1,8 +1,8 @@
-//! Shared memory in which processes count, and which is read after they have exited in any way.
+//! Shared memory in which processes count. The counts remain readable when a process exits or is killed.
 //!
-//! The launcher makes one board for all programs. A program that finds none makes its own. A written value
-//! takes effect at once, and stays if the writer is killed. So no update takes two steps: a record is filled
-//! before it can be found, and a number changes by one store.
+//! The launcher creates one board for all programs of a run. A program that does not find this board creates
+//! its own. The writer may be killed at any time, so each update is a single atomic operation. A record is
+//! filled before it is added to a list, and a number changes by one store.
 
 use crate::process_start::ProcessStart;
 use crate::sealed::{self, InCore, Part, Remapper, STEP};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
 /// Most bytes of a board.
 const BYTES: u64 = 64 << 30;
-/// Allocations begin at multiples of this, a cache line.
+/// Alignment of allocations, in bytes: a cache line.
 const ALIGN: u64 = 64;
 /// Identifies a file as a board with this layout.
 const MAGIC: u64 = 0xd00b_e110_c027_0002;
@@ -23,14 +23,14 @@ const MAGIC: u64 = 0xd00b_e110_c027_0002;
 /// A record on a board.
 ///
 /// # Safety
-/// It is `repr(C)`, holds only atomics, and needs no more alignment than [`ALIGN`] gives. Then any bytes are
-/// a valid record.
+/// The type has a fixed layout (`repr(C)`), holds only atomics, and has an alignment of at most [`ALIGN`].
+/// Then any bytes are a valid record.
 pub(crate) unsafe trait BoardRecord {}
 
 // SAFETY: an atomic.
 unsafe impl BoardRecord for AtomicU8 {}
 
-/// A record of a list, with the offset of the record that was put into the list before it.
+/// A record of a list, with the offset of the previously added record. The offset is 0 in the first record.
 pub(crate) trait Listed: BoardRecord {
     fn before(&self) -> &AtomicU64;
 }
@@ -42,7 +42,7 @@ struct Head {
     magic: AtomicU64,
     /// Allocated bytes, from the first byte on.
     used: AtomicU64,
-    /// Not 0 if something could not be counted for want of room.
+    /// Not 0 if the board had no room for a count.
     full: AtomicU64,
     /// The list of processes.
     processes: AtomicU64,
@@ -59,7 +59,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A new board, and its file.
+    /// Creates a board. Also returns its file.
     ///
     /// # Errors
     /// If the system has no memory for it, or allows no file of its size.
@@ -71,14 +71,15 @@ impl Board {
         Ok((file, Box::leak(Box::new(board))))
     }
 
-    /// The value of [`COUNTS`](crate::variables::COUNTS) by which programs find this process's board in
-    /// `file`.
+    /// The value of [`COUNTS`](crate::variables::COUNTS) by which programs find this process's board. `file`
+    /// is the board's file.
     pub(crate) fn address(file: &File) -> Option<String> {
         let own = ProcessStart::of(std::process::id()).ok()??;
         Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
     }
 
-    /// The board at such an address, as long as the process that made it runs.
+    /// Opens the board at an address that [`Board::address`] returned. The process that created the board
+    /// must still run.
     ///
     /// # Errors
     /// If there is no board, or it belongs to another user.
@@ -117,12 +118,12 @@ impl Board {
         &self.head().processes
     }
 
-    /// Whether something could not be counted for want of room.
+    /// Whether the board had no room for a count.
     pub(crate) fn is_full(&self) -> bool {
         self.head().full.load(Relaxed) != 0
     }
 
-    /// `len` new records of zeros, and their offset; `None` if there is no room.
+    /// Allocates `len` records of zeros, and returns them with their offset. `None` if there is no room.
     pub(crate) fn alloc<T: BoardRecord>(&self, len: usize) -> Option<(u64, &[T])> {
         let bytes = (size_of::<T>() * len) as u64;
         let at = self.head().used.fetch_add(bytes.next_multiple_of(ALIGN), Relaxed);
@@ -133,13 +134,13 @@ impl Board {
         made
     }
 
-    /// One new record of zeros, and its offset; `None` if there is no room.
+    /// Allocates one record of zeros, and returns it with its offset. `None` if there is no room.
     pub(crate) fn make<T: BoardRecord>(&self) -> Option<(u64, &T)> {
         let (at, records) = self.alloc(1)?;
         Some((at, &records[0]))
     }
 
-    /// The records at offset `at`; `None` unless all of them are on the board.
+    /// The records at offset `at`. `None` if one of them is not on the board, or not aligned.
     pub(crate) fn slice<T: BoardRecord>(&self, at: u64, len: usize) -> Option<&[T]> {
         let end = (len as u64).checked_mul(size_of::<T>() as u64)?.checked_add(at)?;
         let lies =
@@ -157,7 +158,7 @@ impl Board {
         end <= self.part.room() || grow().is_ok()
     }
 
-    /// Puts a filled record into a list.
+    /// Adds a filled record, which is at offset `at`, to a list.
     pub(crate) fn list<T: Listed>(&self, list: &AtomicU64, at: u64, record: &T) {
         let mut before = list.load(Relaxed);
         loop {

@@ -14,14 +14,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct ProcessRecord {
     before: AtomicU64,
     pid: AtomicU64,
-    /// When it started, in clock ticks since boot.
+    /// Start time of the process, in clock ticks since boot.
     start_time: AtomicU64,
-    /// Not 0 once its statistics have been reported.
+    /// Not 0 once the process's statistics have been reported.
     told: AtomicU64,
-    /// Offset of its command line, and its bytes: the program's file and the arguments, each ended by a zero.
+    /// Offset and bytes of the command line: the program's file and the arguments, each with a zero byte at
+    /// its end.
     command: AtomicU64,
     command_bytes: AtomicU64,
-    /// The list of its QPs.
+    /// The list of the process's QPs.
     qps: AtomicU64,
     /// RECVs posted to SRQs, and messages received by SRQs of XRC.
     srq: RecvRecord,
@@ -36,7 +37,7 @@ impl Listed for ProcessRecord {
     }
 }
 
-/// This process as a counter.
+/// The counters of this process.
 #[derive(Debug)]
 pub struct Process {
     board: &'static Board,
@@ -45,7 +46,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Puts this process on a board; `None` if there is no room.
+    /// Adds this process to a board. `None` if the board has no room, or /proc does not show the process.
     pub fn new(board: &'static Board) -> Option<Process> {
         let (at, record) = board.make::<ProcessRecord>()?;
         let command = command_line();
@@ -65,7 +66,7 @@ impl Process {
         QpCounter::new(self.board, &self.record.qps, num, qp_type)
     }
 
-    /// The counter for SRQs, also after a thread has panicked while it counted.
+    /// The counter for SRQs, even if a thread has panicked while it held the lock.
     fn srq(&self) -> MutexGuard<'_, RecvCounter> {
         self.srq.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,40 +108,39 @@ pub struct ProcessCounts<'b> {
 }
 
 impl<'b> ProcessCounts<'b> {
-    /// The processes on a board with anything to report, in the order in which they came there.
+    /// The processes on a board that have something to report, in the order in which they were added.
     pub(crate) fn on(board: &'b Board) -> impl Iterator<Item = ProcessCounts<'b>> {
         let records = board.listed::<ProcessRecord>(board.processes()).into_iter();
         records.map(move |record| ProcessCounts { board, record }).filter(ProcessCounts::has_any)
     }
 
-    /// Whether it has made QPs or posted to SRQs. A process needs no QP of its own for SRQs of XRC.
+    /// Whether the process has made QPs or posted to SRQs. A process with an SRQ of XRC may have no QP.
     pub fn has_any(&self) -> bool {
         self.record.qps.load(Relaxed) != 0 || self.srq().posts().next().is_some()
     }
 
-    /// Its PID.
     pub(crate) fn pid(&self) -> u32 {
         self.record.pid.load(Relaxed) as u32
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let process = ProcessStart { pid: self.pid(), start_time: self.record.start_time.load(Relaxed) };
-        // If its state cannot be determined, it may still report.
+        // A process in an unknown state may still report its own counts.
         process.is_alive().unwrap_or(true)
     }
 
-    /// Whether its statistics have been reported.
+    /// Whether the process's statistics have been reported.
     pub(crate) fn is_told(&self) -> bool {
         self.record.told.load(Acquire) != 0
     }
 
-    /// Marks its statistics as reported.
+    /// Marks the process's statistics as reported.
     pub(crate) fn set_told(&self) {
         self.record.told.store(1, Release);
     }
 
-    /// Whether something was not counted for want of room, in this process or in another.
+    /// Whether the board had no room for a count of any process.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.board.is_full()
     }
@@ -154,13 +154,13 @@ impl<'b> ProcessCounts<'b> {
         parts.map(|part| std::ffi::OsStr::from_bytes(part).to_string_lossy().into_owned()).collect()
     }
 
-    /// Its QPs, in the order in which they were made.
+    /// The counts of the process's QPs, in the order of their creation.
     pub(crate) fn qps(&self) -> Vec<QpCounts> {
         let records = self.board.listed::<QpRecord>(&self.record.qps).into_iter();
         records.filter_map(|record| QpCounts::of(self.board, record)).collect()
     }
 
-    /// The RECVs that it posted to SRQs, and the messages received by SRQs of XRC.
+    /// The RECVs that the process posted to SRQs, and the messages that SRQs of XRC received.
     pub(crate) fn srq(&self) -> RecvCounts {
         RecvCounts::of(self.board, &self.record.srq)
     }

@@ -1,4 +1,4 @@
-//! The counts of a QP, made with as little work as possible while the program runs.
+//! Counts the posts and receives of a QP, at little cost for the running program.
 
 use super::board::{Board, BoardRecord, Listed};
 use super::tally::{Tally, TallyRecord};
@@ -19,8 +19,8 @@ pub(crate) struct PostedShape {
     pub(crate) signaled: bool,
 }
 
-/// Bit positions of a shape and the length of its list in one word. From the lowest bit on: payload, length,
-/// SGEs, opcode, inline, signalled.
+/// Bit positions in a key, one word with a shape and the length of its list. From bit 0 on: payload, list
+/// length, SGEs, opcode, inline, signalled.
 const LIST_AT: u32 = 32;
 const SGES_AT: u32 = 48;
 const OPCODE_AT: u32 = 56;
@@ -39,7 +39,7 @@ impl PostedShape {
             | u64::from(self.signaled) << SIGNALED_AT
     }
 
-    /// The shape, and the length of the list that it was posted in.
+    /// The shape of a key, and the length of its list.
     fn from_key(key: u64) -> (PostedShape, u32) {
         let shape = PostedShape {
             opcode: Opcode::ALL[(key >> OPCODE_AT) as usize & 0xf],
@@ -52,7 +52,7 @@ impl PostedShape {
     }
 }
 
-/// The posts and receives of a QP on a board.
+/// The counts of a QP on a board.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct QpRecord {
@@ -69,11 +69,12 @@ pub(crate) struct QpRecord {
     rnr_wait_ns: AtomicU64,
     /// Messages to multicast groups.
     multicast: AtomicU64,
-    /// Processes that it has sent to, a bit for each.
+    /// One bit for the slot of each process to which the QP has sent.
     peers: [AtomicU64; PROCESSES / 64],
     /// Lists of work requests of one shape, counted by shape and length.
     uniform: TallyRecord,
-    /// Other lists: their work requests by shape and length of the list, and the lists by length.
+    /// Lists of several shapes: `mixed` counts their work requests by shape and list length, `mixed_lists`
+    /// counts the lists by length.
     mixed: TallyRecord,
     mixed_lists: TallyRecord,
     /// Threads that have posted.
@@ -106,14 +107,14 @@ pub struct QpCounter {
     mixed: Tally,
     mixed_lists: Tally,
     threads: Tally,
-    /// The last thread that posted, as the C library identifies it, and the last process that it sent to.
+    /// The last thread that posted (pthread_self(3)), and the slot of the process to which it sent.
     last_thread: libc::pthread_t,
     last_peer: Option<u32>,
     list: List,
 }
 
-/// The list being posted, as runs of equal work requests. It is counted when it ends, which is when a NIC
-/// would see it.
+/// The list being posted, as runs of equal work requests. It is counted at its end, where a NIC would get the
+/// doorbell.
 #[derive(Clone, Debug, Default)]
 struct List {
     length: u32,
@@ -134,7 +135,7 @@ pub struct RecvCounter {
     messages: Tally,
 }
 
-/// The posts and receives of a QP.
+/// The counts of a QP, as read from its record.
 #[derive(Clone, Debug)]
 pub(crate) struct QpCounts {
     pub(crate) qp_num: u32,
@@ -161,7 +162,7 @@ pub(crate) struct RecvCounts {
 }
 
 impl QpCounter {
-    /// Makes the counters of a QP in a new record of a list; `None` if there is no room.
+    /// Creates the counters of a QP, and adds their record to `list`. `None` if the board has no room.
     pub(crate) fn new(
         board: &'static Board,
         list: &AtomicU64,
@@ -186,7 +187,7 @@ impl QpCounter {
         Some((counter, RecvCounter::new(board, &record.recvs)))
     }
 
-    /// Counts a posted work request of a list. `outstanding` includes this request.
+    /// Counts a posted work request of the current list. `outstanding` includes this request.
     #[inline]
     pub fn posted(&mut self, wr: &SendWr<'_>, payload: u32, inline: bool, signaled: bool, outstanding: u64) {
         let shape = PostedShape {
@@ -230,8 +231,9 @@ impl QpCounter {
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Counts the list that ends, which took one doorbell. `thread_id` returns the system's number of the
-    /// thread.
+    /// Counts the current list, which ends here and took one doorbell. `peer` is the slot of the process to
+    /// which it was sent. `thread_id` returns the kernel's id of this thread. It is called only if the thread
+    /// or the peer has changed.
     #[inline]
     pub fn list_ends(&mut self, peer: u32, thread_id: impl FnOnce() -> u32) {
         let list = &mut self.list;
@@ -249,8 +251,8 @@ impl QpCounter {
             record.outstanding_max.store(list.outstanding, Relaxed);
         }
         (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
-        // By libc: this is a load, while std's thread takes a reference, and the kernel's number takes a
-        // system call. SAFETY: the call takes no arguments and cannot fail.
+        // By libc, because this is one load. The standard library's thread counts a reference, and gettid(2)
+        // is a system call. SAFETY: the call takes no arguments and cannot fail.
         let thread = unsafe { libc::pthread_self() };
         if self.last_thread != thread || self.last_peer != Some(peer) {
             (self.last_thread, self.last_peer) = (thread, Some(peer));
@@ -308,7 +310,7 @@ impl RecvCounter {
 }
 
 impl QpCounts {
-    /// Reads a record; `None` if a program has overwritten it.
+    /// Reads a record. `None` if the program has overwritten the QP type.
     pub(crate) fn of(board: &Board, record: &QpRecord) -> Option<QpCounts> {
         Some(QpCounts {
             qp_num: record.num.load(Relaxed) as u32,
@@ -328,7 +330,7 @@ impl QpCounts {
         })
     }
 
-    /// Work requests by shape and by the length of the list that they were posted in.
+    /// Work requests by their shape and by the length of their list.
     pub(crate) fn sends(&self) -> BTreeMap<(PostedShape, u32), u64> {
         let mut all = BTreeMap::new();
         for (key, lists) in &self.uniform {
@@ -352,7 +354,7 @@ impl QpCounts {
         all
     }
 
-    /// Slots of the processes that it has sent to.
+    /// Slots of the processes to which the QP has sent.
     pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
         (0..PROCESSES as u32).filter(|peer| self.peers[*peer as usize / 64] >> (peer % 64) & 1 != 0)
     }
@@ -371,12 +373,13 @@ impl RecvCounts {
         RecvCounts { posts: record.posts.counts(board), messages: record.messages.counts(board) }
     }
 
-    /// Calls that posted RECVs: number of RECVs, most SGEs of one, number of such calls.
+    /// Calls that posted RECVs, as tuples: RECVs of a call, most SGEs of a RECV, number of such calls.
     pub(crate) fn posts(&self) -> impl Iterator<Item = (u32, u32, u64)> {
         self.posts.iter().map(|(key, n)| ((key >> 8) as u32, *key as u32 & 0xff, *n))
     }
 
-    /// Messages: bytes, whether they were WRITEs with immediate, number of such messages.
+    /// Received messages, as tuples: bytes, whether the message is a WRITE with immediate, number of such
+    /// messages.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (u32, bool, u64)> {
         self.messages.iter().map(|(key, n)| ((key >> 1) as u32, key & 1 != 0, *n))
     }

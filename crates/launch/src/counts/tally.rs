@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 const SLOTS: usize = 8;
 /// A value that is never a key.
 const NONE: u64 = u64::MAX;
-/// Takes the counts for which there is no room.
+/// Takes the counts for which the board has no room.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Counts by key on a board.
@@ -18,7 +18,7 @@ pub(crate) struct TallyRecord {
     table: AtomicU64,
 }
 
-/// The words before the slots of a table.
+/// The header of a table. The slots follow.
 #[repr(C)]
 struct TallyTable {
     slots: AtomicU64,
@@ -38,8 +38,8 @@ unsafe impl BoardRecord for TallyTable {}
 // SAFETY: all fields are atomics.
 unsafe impl BoardRecord for TallySlot {}
 
-/// A counter. A key equal to the one before costs a comparison. Other keys are looked up by a cheap hash that
-/// does not resist attacks.
+/// A counter by key. Finding the previous key again costs one comparison. All other keys are found by a cheap
+/// hash, which does not resist attacks.
 #[derive(Debug)]
 pub(crate) struct Tally {
     board: &'static Board,
@@ -62,14 +62,14 @@ impl TallyRecord {
     }
 }
 
-/// The slots of the table at offset `at`.
+/// The slots of the table at offset `at`. `None` if they are not within the board.
 fn slots(board: &Board, at: u64) -> Option<&[TallySlot]> {
     let [table] = board.slice::<TallyTable>(at, 1)? else { return None };
     let slots = table.slots.load(Relaxed) as usize;
     board.slice(at + size_of::<TallyTable>() as u64, slots)
 }
 
-/// The slot of a key, or the slot for a new key; `None` if there are no slots.
+/// The slot of a key, or a free slot for it. `None` if there is neither.
 fn find(slots: &[TallySlot], key: u64) -> Option<&TallySlot> {
     let mask = slots.len().checked_sub(1)?;
     let begin = spread(key) as usize;
@@ -77,7 +77,8 @@ fn find(slots: &[TallySlot], key: u64) -> Option<&TallySlot> {
     probed.find(|slot| slot.count.load(Relaxed) == 0 || slot.key.load(Relaxed) == key)
 }
 
-/// Multiplies by an odd number, which spreads keys over the upper bits, and folds these into the lower ones.
+/// Multiplies by an odd number, which spreads keys over the upper bits. Then folds the upper bits into the
+/// lower bits.
 fn spread(key: u64) -> u64 {
     let product = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
@@ -88,7 +89,7 @@ impl Tally {
         Tally { board, record, slots: &[], used: 0, last: NONE, count: &LOST }
     }
 
-    /// Adds to the count of a key. `n` is not 0.
+    /// Adds `n`, which is not 0, to the count of a key.
     #[inline]
     pub(crate) fn add(&mut self, key: u64, n: u64) {
         if key != self.last {
@@ -117,7 +118,7 @@ impl Tally {
         Some(slot)
     }
 
-    /// Moves the counts to a larger table, which becomes visible when all of them are in it.
+    /// Copies the counts to a larger table. Readers find the new table only when it is complete.
     fn grow(&mut self) -> Option<()> {
         let len = (2 * self.slots.len()).max(SLOTS);
         // The table's own words are as large as a slot.

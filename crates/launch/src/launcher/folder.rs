@@ -1,5 +1,5 @@
-//! A folder with links to the library under its names, and nothing else, because the loader would load that
-//! as well.
+//! A folder of links to the library, one for each of its names. The folder has nothing else, because the
+//! loader would load other libraries from it, too.
 
 use crate::tree::{Contents, TreeEntry, write};
 use crate::trust::{Distrust, check, check_private, make_private, user};
@@ -15,11 +15,11 @@ use tempfile::TempDir;
 pub(super) const LIBRARIES: &str = "lib";
 /// The names by which programs ask the loader for the library.
 const NAMES: [&str; 2] = ["libibverbs.so", "libibverbs.so.1"];
-/// Prefix of the names of folders that are being made or removed.
+/// Prefix of the names of folders that are being created or removed.
 const UNDER_WAY: &str = ".";
-/// After this time, a folder that is being made or removed is one that a killed launcher has left.
+/// A folder with the prefix [`UNDER_WAY`] and of a greater age was left by a killed launcher.
 const LEFT: Duration = Duration::from_secs(60 * 60);
-/// How often the folder is made again if other processes remove it or put something into it.
+/// The number of attempts to create the folder while other processes remove or change it.
 const TRIES: u32 = 10;
 
 /// Links to the library under its names.
@@ -45,7 +45,7 @@ pub(super) fn folder(top: &Path, contents: &Contents) -> Result<PathBuf, Distrus
     Err(unknown(io::Error::other("somebody changes what is made there")))
 }
 
-/// The parent of the folders of all libraries: in the user's XDG_RUNTIME_DIR if it is private, otherwise in
+/// The parent of all folders of links. It is in the user's XDG_RUNTIME_DIR if that is private, otherwise in
 /// /dev/shm.
 pub(super) fn top() -> PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -56,7 +56,7 @@ pub(super) fn top() -> PathBuf {
     }
 }
 
-/// Whether the loader's lists can contain this path.
+/// Whether `LD_PRELOAD` and `LD_LIBRARY_PATH` can contain this path.
 pub(super) fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_encoded_bytes().iter().any(|b| b" :;$\t\n".contains(b))
 }
@@ -69,7 +69,7 @@ fn is_right(folder: &Path, contents: &Contents) -> bool {
         && check(&folder.join(LIBRARIES)).is_ok()
 }
 
-/// Reads the entries below a path of a folder.
+/// Adds the entries of `folder` below the path `below` to `found`.
 fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()> {
     for entry in read_dir(folder.join(below))? {
         let entry = entry?;
@@ -85,21 +85,21 @@ fn read_into(found: &mut Contents, folder: &Path, below: &Path) -> io::Result<()
     Ok(())
 }
 
-/// Puts a complete folder with these contents in place by one rename. If another folder is there, moves that
-/// away.
+/// Creates a complete folder, and moves it to `folder` by one rename. If `folder` has other contents, this
+/// call only removes it.
 fn install(top: &Path, folder: &Path, contents: &Contents) -> io::Result<()> {
     let new = under_way(top)?;
     write(contents, new.path())?;
     match rename(new.path(), folder) {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST)) => Err(error),
-        // Another launcher was first.
+        // Another launcher has created the folder first.
         Err(_) if is_right(folder, contents) => Ok(()),
         Err(_) => put_away(top, folder),
         Ok(()) => Ok(()),
     }
 }
 
-/// Removes a folder. It is renamed first, so that no process finds half of it.
+/// Removes a folder. It is renamed first, so that no process finds it half removed.
 fn put_away(top: &Path, folder: &Path) -> io::Result<()> {
     let away = under_way(top)?;
     match rename(folder, away.path().join("old")) {
@@ -112,8 +112,8 @@ fn under_way(top: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(UNDER_WAY).permissions(Permissions::from_mode(0o700)).tempdir_in(top)
 }
 
-/// Removes links to libraries that are gone, and folders that killed launchers have left. Failures are
-/// ignored, because they leave the state no worse than before.
+/// Removes folders of links to missing libraries, and folders that killed launchers have left. Failures are
+/// ignored, because they leave everything as it was.
 fn sweep(top: &Path) {
     for entry in read_dir(top).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A temporary folder, the path of a top folder in it, and a library beside that.
+    /// A temporary folder, and in it the path of a top folder and a library.
     fn place() -> (TempDir, PathBuf, PathBuf) {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().canonicalize().expect("it is there");

@@ -1,10 +1,11 @@
 //! The front process: the process that the caller of `doorbell run` sees. It stands for the program.
 //!
-//! It is stopped, continued and ended like the program. A signal sent to it alone is meant for the program. A
-//! signal sent to its process group reaches the program directly, because the program is in that group too.
-//! Only a second process of the group can distinguish the two cases, by whether the signal reaches it as
-//! well. That process is the monitor, the parent of the program. The two exchange messages by one signal with
-//! a value. This signal has the greatest number, so it is delivered after all other pending signals.
+//! The front process is stopped, continued and ended like the program. A signal sent to the front process
+//! alone is meant for the program. A signal sent to its process group reaches the program directly, because
+//! the program is in this group. Only a second process of the group can distinguish the two cases: a signal
+//! to the group reaches this process too. This second process is the monitor, the parent of the program. The
+//! front process and the monitor exchange messages by one signal with a value. The signal has the greatest
+//! number, so the kernel delivers it after all other pending signals.
 
 use super::signals::{self, Came};
 use libc::{c_int, pid_t};
@@ -17,21 +18,21 @@ use std::os::fd::RawFd;
 pub(super) enum FrontMessage {
     /// The front process has received this signal, with a value if it was queued with one.
     Came(c_int, Option<u32>),
-    /// The program was stopped by this signal. The front process is to prepare for it.
+    /// The program was stopped by this signal. The front process must prepare to be stopped by it.
     Stopped(c_int),
     /// The front process is ready to be stopped by this signal.
     Ready(c_int),
     /// The monitor has received this signal, and asks for the nth time whether the front process receives it
-    /// too. The kernel drops the front process's pending stop signals when it is continued, and a pending
-    /// SIGCONT when it is stopped.
+    /// too. The front process may have lost the signal: the kernel discards pending stop signals when a
+    /// process is continued, and a pending SIGCONT when a process is stopped.
     Asks(c_int, u32),
-    /// The answer to the nth question about this signal. Any such signal from before the question has been
-    /// reported.
+    /// The answer to the nth question about this signal. The front process has reported all such signals that
+    /// it received before the question.
     Answers(c_int, u32),
 }
 
 impl FrontMessage {
-    /// The signal that carries it.
+    /// The signal that carries messages.
     pub(super) fn signal() -> c_int {
         libc::SIGRTMAX()
     }
@@ -49,7 +50,7 @@ impl FrontMessage {
         signals::send_value(to, FrontMessage::signal(), u64::from(value) << 32 | (signal as u64) << 8 | kind);
     }
 
-    /// The message in a signal, if the other process sent it as one.
+    /// The message in a signal. `None` if the signal is no message of process `from`.
     pub(super) fn of(came: &Came, from: pid_t) -> Option<FrontMessage> {
         let told = came.value.filter(|_| came.signal == FrontMessage::signal() && came.from == from)?;
         let (signal, value) = ((told >> 8) as c_int & 0xff, (told >> 32) as u32);
@@ -68,12 +69,12 @@ impl FrontMessage {
 #[derive(Debug)]
 pub(super) struct Front {
     pub(super) pid: pid_t,
-    /// The blocked signals and the SIGCHLD action from before, which are the program's.
+    /// The blocked signals and the action of SIGCHLD from before the launch. The program gets both.
     pub(super) blocked: libc::sigset_t,
     pub(super) children: libc::sigaction,
 }
 
-/// Makes this process stand for the program. Returns in a child process, its monitor.
+/// Makes this process the front process. Returns a value only in a child process, the monitor.
 pub(super) fn put_before() -> io::Result<Front> {
     let blocked = signals::block(&signals::all());
     // If SIGCHLD were ignored, the exit status of a child would be lost.
@@ -92,7 +93,7 @@ pub(super) fn put_before() -> io::Result<Front> {
     }
 }
 
-/// Stands for the process that the monitor watches, until the monitor ends.
+/// Stands for the program until the monitor exits, and then ends with the monitor's status.
 fn stand_for(monitor: pid_t) -> ! {
     release_files(&[0, 1, 2], &[]);
     let mut awaited = signals::all();
@@ -103,7 +104,7 @@ fn stand_for(monitor: pid_t) -> ! {
         }
         match FrontMessage::of(&came, monitor) {
             Some(FrontMessage::Stopped(signal)) => {
-                // From now on the signal stops this process. The monitor sends it.
+                // From now on, the signal stops this process. The monitor sends it again.
                 awaited = signals::without(signals::all(), signal);
                 signals::block(&awaited);
                 FrontMessage::Ready(signal).tell(monitor);
@@ -124,11 +125,12 @@ fn stand_for(monitor: pid_t) -> ! {
     }
 }
 
-/// Releases files that belong to the program: a reader of a pipe may wait for its end, and locks would stay
-/// held. Files in `null` become /dev/null, files in `kept` stay, and all others are closed.
+/// Releases files that belong to the program. If this process kept them, a reader of a pipe would never see
+/// its end, and locks would stay held. Descriptors in `null` become /dev/null, descriptors up to 2 and in
+/// `kept` stay, and all other descriptors are closed.
 pub(super) fn release_files(null: &[RawFd], kept: &[RawFd]) {
-    // By libc: these numbers have no owner, and rustix only replaces and closes owned files. SAFETY: a C
-    // string, and numbers of files, which are either replaced or have no owner in this process.
+    // By libc, because these descriptors have no owner, and rustix only replaces and closes owned files.
+    // SAFETY: the path is a C string. Each descriptor is either replaced or has no owner in this process.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         for fd in null {

@@ -1,8 +1,8 @@
 //! Finds the library, and builds it if necessary.
 //!
-//! The library is beside the command. `cargo run` builds only the command, because most tasks of the command
-//! need no library. So a command that is still where cargo has put it builds the library if that is missing
-//! or older than its sources.
+//! The library is beside the command `doorbell`. `cargo run` builds only the command, because most tasks of
+//! the command need no library. So a command in cargo's target folder builds the library if it is missing or
+//! older than its sources.
 
 use crate::say::say;
 use crate::trust;
@@ -29,7 +29,8 @@ pub struct NotBuilt {
     why: String,
 }
 
-/// The library beside this executable. It is built first if that is necessary and possible.
+/// The library beside this executable. If it is missing or old, and cargo has built the executable, the
+/// library is built first.
 pub(super) fn beside_executable() -> Result<PathBuf, NotBuilt> {
     let executable = std::env::current_exe().unwrap_or_default();
     let library = executable.with_file_name(LIBRARY);
@@ -40,7 +41,7 @@ pub(super) fn beside_executable() -> Result<PathBuf, NotBuilt> {
     Ok(library)
 }
 
-/// The place where cargo has built an executable, and its sources.
+/// The sources of an executable that cargo has built, and the place of the executable.
 #[derive(Debug, PartialEq, Eq)]
 struct Checkout {
     sources: PathBuf,
@@ -50,10 +51,12 @@ struct Checkout {
 }
 
 impl Checkout {
-    /// `None` for an executable that is not where cargo has put it, or has no sources. Also `None` if users
-    /// other than this one and root may change these, because a build runs the sources' build scripts.
+    /// `None` if the executable is not in cargo's target folder, or its sources are missing. Also `None` if
+    /// users other than this user and root may change the sources or the folder, because a build runs build
+    /// scripts of the sources.
     fn of(executable: &Path, sources: &Path) -> Option<Checkout> {
-        // Cargo names the sources of an executable in a file beside it, which no installation copies.
+        // Cargo lists the sources of an executable in a file beside the executable. No installation copies
+        // this file.
         if !executable.with_extension("d").is_file() {
             return None;
         }
@@ -77,7 +80,7 @@ impl Checkout {
         [vec!["build"], profile, vec!["-p", PACKAGE]].concat()
     }
 
-    /// Builds the library with the cargo that runs this command, or the user's cargo.
+    /// Builds the library with the cargo that runs this command (`CARGO`), or with the cargo in `PATH`.
     fn build(&self, library: &Path) -> Result<(), NotBuilt> {
         let options = self.options();
         let command = format!("cargo {}", options.join(" "));
@@ -95,11 +98,12 @@ impl Checkout {
     }
 }
 
-/// Whether the library exists, and is as new as the sources that cargo has built it from.
+/// Whether the library exists and is not older than its sources. Without cargo's list of sources, an existing
+/// library counts as current.
 fn is_current(library: &Path) -> bool {
     let Ok(built) = modified(library) else { return false };
     let sources = std::fs::read_to_string(library.with_extension("d")).unwrap_or_default();
-    // A source that is gone was renamed or removed since.
+    // A missing source was renamed or removed after the build.
     sources_of(&sources).iter().all(|source| modified(source).is_ok_and(|changed| changed <= built))
 }
 
@@ -107,7 +111,7 @@ fn modified(path: &Path) -> std::io::Result<SystemTime> {
     path.metadata()?.modified()
 }
 
-/// The files after the colon in a make(1) rule, as cargo writes it. Spaces separate them; a backslash
+/// The files after the colon of a make(1) rule that cargo wrote. Spaces separate the files. A backslash
 /// precedes a space in a name.
 fn sources_of(rule: &str) -> Vec<PathBuf> {
     let Some((_, list)) = rule.trim_end().split_once(": ") else { return Vec::new() };

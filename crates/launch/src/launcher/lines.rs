@@ -1,20 +1,22 @@
-//! Passes on the output of ranks line by line, each line with the rank in front.
+//! Prints the output of ranks line by line. The number of the rank precedes each line.
 
 use crate::say::say;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
-/// A longer line is passed on in parts. So output without an end of line is not held back forever.
+/// The most bytes of a line. A longer line is printed in parts, so that output without a newline is not held
+/// back forever.
 const LONGEST: u64 = 64 << 10;
-/// Stack of a thread that only passes lines on.
+/// Stack of a thread that only prints lines, in bytes.
 const STACK: usize = 64 << 10;
 
-/// Starts a thread that passes on a rank's output until no process can write to the pipe any more. If the
-/// output cannot be passed on, the rank finds its pipe closed, as if it printed to the command's output
-/// itself. The thread returns whether all wanted output was passed on. A reader that closes its pipe wants no
-/// more output. A full disk is reported.
+/// Starts a thread that prints a rank's output until no process can write to the pipe `from` any more. If
+/// `to` fails, the thread closes the pipe. The rank then gets an error, as if it had written to the command's
+/// output itself. The thread returns false, and prints the error, if `to` fails for example because a disk is
+/// full. It returns true if all output was printed, or if the reader of the command's output has closed its
+/// pipe.
 ///
 /// # Errors
-/// If there is no room for a thread.
+/// If the thread cannot be created.
 pub(super) fn pass_on<T: Write + 'static>(
     rank: u32,
     from: impl Read + Send + 'static,
@@ -40,7 +42,7 @@ fn copy<T: Write>(rank: u32, from: impl Read, to: fn() -> T) -> io::Result<()> {
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
-        // By one write, and at once.
+        // One write, and at once, so that other output does not split the line.
         let mut to = to();
         to.write_all(&line)?;
         to.flush()?;

@@ -1,5 +1,6 @@
-//! Runs a program on the software NIC. It sets the environment that loads the library. Then it becomes the
-//! program or, for statistics, the program's parent.
+//! Runs a program on the software NIC. The launcher sets the environment variables that load the library.
+//! Then it becomes the program (execve(2)). For statistics or ranks, it runs the program as a child process
+//! instead.
 
 mod folder;
 mod front;
@@ -48,37 +49,37 @@ pub enum Link {
 pub struct Launch {
     /// The link layer that the device presents.
     pub link: Link,
-    /// Name or file of the profile of the NIC that the device imitates. It shows that NIC's vendor and part
-    /// number, and its limits as far as the device reaches them. Without one the device shows its own.
+    /// Name or file of the profile of the NIC that the device imitates. The device shows this NIC's vendor
+    /// id, part id and limits, but no limit above its own. `None` if the device shows its own ids and limits.
     pub presented_as: Option<String>,
-    /// The library; without one, [`LIBRARY`] beside the running executable.
+    /// The library's file. `None` for [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
     pub private_buffers: bool,
-    /// Whether work requests are sent again as soon as they may succeed, not when a NIC's timers expire.
+    /// Whether requesters send again as soon as a work request may succeed, instead of when a NIC's timers
+    /// expire.
     pub fast_timers: bool,
-    /// Whether the program's memory stays closed to processes that are not its parents, on a system where
-    /// Yama closes it. Its own thread then serves its peers.
+    /// Whether peers access the program's private memory only through a thread of the program, so that it
+    /// keeps Yama's protection.
     pub closed: bool,
     /// Name of the fabric. Only processes on one fabric reach each other. 1 to 100 letters, digits, `-` and
     /// `_`.
     pub fabric: Option<String>,
-    /// A folder of this user alone. Processes that name it and the same fabric are on one fabric, also across
-    /// PID namespaces.
+    /// A folder that only this user can access. Processes with equal folder and equal fabric name are on one
+    /// fabric, even in different PID namespaces.
     pub meet: Option<PathBuf>,
-    /// Whether the reports of why a QP is in error are suppressed.
+    /// Whether the library does not print why a QP is in error.
     pub quiet: bool,
     /// The faults to inject into the program, and their seed.
     pub faults: Option<(Faults, u64)>,
-    /// The reaction to a program that does something that would not work on a NIC; without it, no strict
-    /// mode.
+    /// The reaction to a mistake of the program that would fail on a NIC. `None` for no strict mode.
     pub strict: Option<Strict>,
     /// A file for a trace of posts and completions, and the number of work requests to trace in each process.
     pub trace: Option<(PathBuf, u64)>,
-    /// Options of the counts and statistics; without them nothing is counted.
+    /// Options of the statistics. `None` if nothing is counted.
     pub stats: Option<Stats>,
-    /// The number of processes that run as ranks, from 1 to [`MOST_RANKS`]. Without it one process runs,
-    /// which is no rank.
+    /// The number of processes that run as ranks, from 1 to [`MOST_RANKS`]. `None` for one process, which is
+    /// no rank.
     pub ranks: Option<u32>,
     /// The IP address of the program's host. Rank 0 has this address, and each later rank the next one.
     pub ip: Option<IpAddr>,
@@ -102,16 +103,17 @@ pub enum LaunchError {
          doorbell-soft-so` builds", .0.display()
     )]
     NoLibraryOfOurs(PathBuf),
-    /// The library's path holds a separator of the loader's lists, or a $, by which the loader expands words.
+    /// The library's path contains white space, a separator of the loader's lists, or a $, which the loader
+    /// expands.
     #[error(
         "the loader cannot load a library from {}: the path contains a space, a colon, a semicolon or a $",
         .0.display()
     )]
     BadPath(PathBuf),
-    /// Another user may have put something into the library, or beside it.
+    /// Another user can change the library, or a folder above it.
     #[error("the library is not loaded because other users may change it: {0}")]
     Untrusted(Distrust),
-    /// Another user may have put something into the folder of links to the library.
+    /// The folder of links to the library is not trusted, or cannot be created.
     #[error(
         "cannot use the folder for the links through which programs find the library: {0}; set \
          XDG_RUNTIME_DIR to a folder of your own with mode 0700"
@@ -120,27 +122,27 @@ pub enum LaunchError {
     /// Not a valid name for a fabric.
     #[error("a fabric's name has 1 to 100 letters, digits, - and _, got {0:?}")]
     BadFabric(String),
-    /// A folder to meet in was given without a fabric.
+    /// `meet` was given without `fabric`.
     #[error(
         "--meet {} needs the name of a fabric: give all processes that meet there one name with --fabric",
         .0.display()
     )]
     MeetAlone(PathBuf),
-    /// Another user may have access to the folder to meet in.
+    /// Another user can access the folder of `meet`, or the folder cannot be used.
     #[error("the folder of --meet cannot be used: {0}")]
     BadMeeting(Distrust),
-    /// Not an address that a host can have of its own.
+    /// The address cannot belong to one host.
     #[error("{address} cannot be the address of a host: {why}")]
     BadAddress {
         /// The address.
         address: IpAddr,
-        /// Why it is refused.
+        /// The reason why the address is refused.
         why: &'static str,
     },
     /// Not a valid number of ranks.
     #[error("a run has 1 to {MOST_RANKS} ranks, not {0}")]
     BadRanks(u32),
-    /// The profile has no vendor and part number for the device to show.
+    /// The profile has no vendor id and part id for the device to show.
     #[error(
         "profile {0} has no device_id to show to programs: choose a profile that has one, such as cib, or \
          add vendor_id, vendor_part_id and source"
@@ -165,7 +167,7 @@ pub enum LaunchError {
         /// The error.
         cause: io::Error,
     },
-    /// The board or the monitor process cannot be made.
+    /// The board or the monitor process cannot be created.
     #[error("cannot count the program's posts: {0}")]
     Counting(io::Error),
     /// The library cannot be preloaded into the program.
@@ -181,7 +183,7 @@ pub enum LaunchError {
         /// The reason.
         why: Unserved,
     },
-    /// The program does not start.
+    /// The program cannot be started.
     #[error("cannot run {}: {cause}", program.display())]
     Program {
         /// The program.
@@ -192,8 +194,8 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether there is no such program. Shells use another exit code for a program that exists and does not
-    /// run.
+    /// Whether the program does not exist. Shells then exit with code 127, and with 126 if the program exists
+    /// but cannot be run.
     pub fn is_not_there(&self) -> bool {
         matches!(self, LaunchError::Program { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
@@ -201,21 +203,22 @@ impl LaunchError {
 
 /// How long the launcher waits for processes that may be exiting, for example after a signal to all of them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the launcher checks whether they have exited.
+/// Interval of the checks for exited processes.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Launch {
-    /// Runs the program, and ends with the program's status. Returns only if the program does not start. This
-    /// process must have no other threads.
+    /// Runs the program, and exits with the program's status. Returns only if the program cannot be started.
+    /// The caller's process must have only one thread.
     ///
-    /// With several ranks this process stays the parent. It passes signals, input and output on, and ends
+    /// With ranks, this process is the parent of the ranks. It passes on signals, input and output, and exits
     /// with the status of the first rank that fails.
     ///
-    /// Without statistics this process becomes the program. With statistics it stands for the program, which
-    /// is a child of its child. Signals, stops and the exit act as if it were the program, and it closes the
-    /// program's files. When the program has ended, the launcher reports the statistics of all processes that
-    /// have not done so by exit(3). Processes that outlive the program by more than a second are left to
-    /// report themselves. If this process is killed, the program is killed too.
+    /// Without ranks and statistics, this process becomes the program. With statistics, the program is a
+    /// child of this process's child. This process closes the program's files and acts like the program:
+    /// signals that it gets reach the program, and it stops and exits when the program does. When the program
+    /// has exited, the launcher reports the statistics of all processes that have not done so in exit(3). A
+    /// process that outlives the program by more than a second reports its own statistics. If this process is
+    /// killed, the program is killed too.
     pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
         match self.command(program, arguments) {
             Err(error) => error,
@@ -227,7 +230,7 @@ impl Launch {
         }
     }
 
-    /// Runs `count` processes of the program, and reports the counts when all have ended.
+    /// Runs `count` processes of the program, and reports their counts when all have exited.
     fn run_ranks(
         &self,
         count: u32,
@@ -253,7 +256,8 @@ impl Launch {
         }
     }
 
-    /// The command that starts the program, with the environment that it needs.
+    /// Checks the options, and returns the command that starts the program with the environment for the
+    /// library.
     pub fn command(&self, program: &OsStr, arguments: &[OsString]) -> Result<Command, LaunchError> {
         if let Some(ranks) = self.ranks.filter(|ranks| !(1..=MOST_RANKS).contains(ranks)) {
             return Err(LaunchError::BadRanks(ranks));
@@ -268,8 +272,8 @@ impl Launch {
             folder::folder(&folder::top(), &folder::links(&library)).map_err(LaunchError::NoLinks)?;
         let libraries = folder.join(folder::LIBRARIES);
         command.args(arguments);
-        // The library is found under the name that the program was linked with because it is loaded already.
-        // Under its other names it is found in a folder that has nothing else.
+        // The preloaded library satisfies its soname, libibverbs.so.1, because it is loaded already. The
+        // loader finds its other names in a folder that has nothing else.
         command.env("LD_PRELOAD", in_front_of("LD_PRELOAD", library.as_os_str()));
         command.env("LD_LIBRARY_PATH", in_front_of("LD_LIBRARY_PATH", libraries.as_os_str()));
         // Without this, AddressSanitizer's runtime ends a program if any library is loaded before it.
@@ -314,7 +318,7 @@ impl Launch {
         Ok(command)
     }
 
-    /// Checks the fabric and the folder to meet in, and sets them.
+    /// Checks `fabric` and `meet`, and sets their environment variables.
     fn meet_in(&self, command: &mut Command) -> Result<(), LaunchError> {
         if let Some(fabric) = &self.fabric {
             if !variables::is_fabric_name(fabric) {
@@ -328,7 +332,7 @@ impl Launch {
         Ok(())
     }
 
-    /// The canonical path of a folder to meet in, so that all processes there have equal paths for it.
+    /// Checks the folder of `meet`, and returns its canonical path, so that all processes use an equal path.
     fn checked_meeting(&self, folder: &Path) -> Result<PathBuf, LaunchError> {
         if self.fabric.is_none() {
             return Err(LaunchError::MeetAlone(folder.into()));
@@ -336,17 +340,18 @@ impl Launch {
         let unknown = |cause| LaunchError::BadMeeting(Distrust::Unknown { path: folder.into(), cause });
         let folder = folder.canonicalize().map_err(unknown)?;
         trust::check_private(&folder).map_err(LaunchError::BadMeeting)?;
-        // Each fabric makes a folder there.
+        // Each fabric creates a folder there, so this must be possible.
         tempfile::tempdir_in(&folder).map_err(|error| unknown(error.kind().into()))?;
         Ok(folder)
     }
 
-    /// The library's file: the named one, or the one beside this executable. If cargo has put this executable
-    /// where it is, the latter is built when it is missing or older than its sources.
+    /// The file of the library: `library`, or the library beside this executable. If cargo has built this
+    /// executable in its target folder, the library is built when it is missing or older than its sources.
     ///
     /// # Errors
-    /// If the file does not exist and cannot be built. If the loader cannot take it from its path. If users
-    /// other than this one and root may change it.
+    /// If the file does not exist and cannot be built. If the loader cannot load a library from this path. If
+    /// other users than this user and root may change the file. If the file of `library` is not the software
+    /// NIC's library.
     pub fn find_library(&self) -> Result<PathBuf, LaunchError> {
         let path = match &self.library {
             Some(path) => path.clone(),
@@ -360,7 +365,8 @@ impl Launch {
             return Err(LaunchError::BadPath(path));
         }
         trust::check(&path).map_err(LaunchError::Untrusted)?;
-        // Only a named library is checked. The library beside this executable was built with it.
+        // Only the file of `library` is checked. The library beside this executable was built with the
+        // executable.
         if self.library.is_some() && !is_ours(&path) {
             return Err(LaunchError::NoLibraryOfOurs(path));
         }
@@ -368,8 +374,8 @@ impl Launch {
     }
 }
 
-/// Whether a file is a library that knows the variables set here. The loader ignores a library that it cannot
-/// load, and loads any that it can.
+/// Whether a file is an ELF file that contains the name of a variable of this launcher. The loader ignores a
+/// file that it cannot load, and loads any other library.
 fn is_ours(path: &Path) -> bool {
     let known = variables::SHARED_BUFFERS.as_bytes();
     let is_library = |bytes: Vec<u8>| {
@@ -384,7 +390,7 @@ fn became(program: &OsStr, mut command: Command) -> LaunchError {
 }
 
 /// The error of a program that does not start. If the program's interpreter or loader is missing, the error
-/// names it, which the kernel's error does not.
+/// names this file. The kernel's error does not.
 fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
     let missing = if cause.kind() == io::ErrorKind::NotFound { served::missing(program) } else { None };
     let cause = match missing {
@@ -394,9 +400,9 @@ fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
     LaunchError::Program { program: program.into(), cause }
 }
 
-/// Runs the program as a child, and reports the counts when it has ended.
+/// Runs the program below this process, and reports the counts when the program has exited.
 fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError {
-    // From here on this is another process, which owns the board.
+    // From here on, this is the monitor, a child process. The monitor owns the board.
     let (front, (file, board)) = match front::put_before().and_then(|front| Ok((front, Board::create()?))) {
         Ok(made) => made,
         Err(error) => return LaunchError::Counting(error),
@@ -427,7 +433,7 @@ fn tell_rest(stats: &Stats, board: &Board) {
     stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
 }
 
-/// A colon-separated list: this entry, followed by the variable's present value.
+/// A colon-separated list: this entry, followed by the variable's current value.
 fn in_front_of(variable: &str, entry: &OsStr) -> OsString {
     let mut list = entry.to_owned();
     if let Some(before) = std::env::var_os(variable).filter(|before| !before.is_empty()) {

@@ -9,8 +9,9 @@ use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-/// This process's name for tools that find processes by name. It differs from the name of the front process.
-/// Otherwise a signal sent to that name would reach both, and look like a signal to their group.
+/// The monitor's name, for tools that find processes by name. It differs from the name of the front process.
+/// Otherwise a tool that signals all processes of a name would reach both, as if it had signalled their
+/// process group.
 const NAME: &std::ffi::CStr = c"run --stats";
 
 /// The program, and the front process that stands for it.
@@ -27,9 +28,10 @@ pub(super) struct Monitor {
 /// Counts of a signal that this process has received.
 #[derive(Clone, Copy, Debug, Default)]
 struct SignalCount {
-    /// How often, apart from signals that the front process has received as well.
+    /// How often the monitor has received the signal, without signals that the front process has received
+    /// too.
     times: u32,
-    /// How often the front process was asked about this signal.
+    /// How often the monitor has asked the front process about the signal.
     asked: u32,
 }
 
@@ -37,14 +39,14 @@ struct SignalCount {
 const SIGNALS: usize = 65;
 
 impl Monitor {
-    /// Starts the program. The program gets its files from this process, which keeps only its standard error
-    /// and `kept`.
+    /// Starts the program, which inherits this process's files. This process then keeps only its standard
+    /// error and `kept`.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the program cannot be started.
     pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
-        // The signal reports that the front process has died. By libc: rustix has no names for real-time
-        // signals. SAFETY: the call takes numbers.
+        // This signal tells the monitor that the front process has died. By libc, because rustix has no names
+        // for real-time signals. SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
         let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
@@ -53,17 +55,17 @@ impl Monitor {
         Ok(Monitor { front: front.pid, program, seen: [SignalCount::default(); SIGNALS], stopped: None })
     }
 
-    /// Waits until the program ends, and returns its status.
+    /// Waits until the program exits, and returns its status.
     pub(super) fn watch(mut self) -> ExitStatus {
         let all = signals::all();
         loop {
             if Pid::as_raw(getppid()) != self.front {
-                // A kill of the front process is meant for the program.
+                // The front process was killed. The kill was meant for the program.
                 signals::send(self.program, libc::SIGKILL);
             }
             let came = signals::next(&all);
             if let Some(ended) = self.look() {
-                // If the front process is stopped, it has to be continued before it can end too.
+                // The front process may be stopped, and must be continued before it can exit.
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
@@ -76,7 +78,7 @@ impl Monitor {
     }
 
     /// Checks the state of the program, and stops or continues the front process likewise. Returns the
-    /// program's status if it has ended.
+    /// program's status if the program has exited.
     fn look(&mut self) -> Option<ExitStatus> {
         while let Some(status) = signals::wait(self.program, WaitOptions::UNTRACED | WaitOptions::CONTINUED) {
             if let Some(signal) = status.stopped_signal() {
@@ -92,14 +94,15 @@ impl Monitor {
         None
     }
 
-    /// Handles a signal to this process. It was sent to the process group, and reaches the front process too,
-    /// or it was sent to this process alone and is ignored.
+    /// Handles a signal to this process. A signal to the process group reaches the program directly, and the
+    /// front process too. A signal to this process alone is ignored. The front process's answers tell the two
+    /// cases apart.
     fn see(&mut self, signal: c_int) {
         let seen = &mut self.seen[signal as usize % SIGNALS];
         seen.times += 1;
         seen.asked = seen.asked.wrapping_add(1);
-        // This changes nothing, but waits until a sender that is signalling the group has signalled all of
-        // it.
+        // This call changes nothing. But it returns only after a sender that is signalling the process group
+        // has signalled all of its processes.
         let _ = setpgid(None, Some(getpgrp()));
         FrontMessage::Asks(signal, seen.asked).tell(self.front);
     }
@@ -115,7 +118,7 @@ impl Monitor {
                 }
             }
             FrontMessage::Ready(signal) if self.stopped == Some(signal) => signals::send(self.front, signal),
-            // It has been continued meanwhile.
+            // The program has been continued meanwhile.
             FrontMessage::Ready(_) => signals::send(self.front, libc::SIGCONT),
             FrontMessage::Answers(signal, time) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];

@@ -1,10 +1,10 @@
-//! Several processes of one program, as ranks of one run.
+//! Runs several processes of one program as ranks.
 //!
-//! Each rank leads a process group of its own. So this process alone gets Ctrl-C, and passes it on once to
-//! the rank and the processes that the rank has started. This process is a subreaper (prctl(2)): it inherits
-//! the processes that ranks leave behind, and ends them. If a rank fails, the others have some time before
-//! they are told to end. In that time they can notice the failure and report it, as after RC's time-outs.
-//! Without an end, ranks that wait for each other would wait forever.
+//! Each rank leads a process group of its own. So only this process gets Ctrl-C, and passes it on once to
+//! each rank and the processes that the rank has started. This process is a subreaper (prctl(2)): it becomes
+//! the parent of processes that ranks leave behind, and kills them. If a rank fails, the other ranks get
+//! SIGTERM some time later. Until then, they can notice and report the failure, for example by RC's
+//! time-outs. Without SIGTERM, ranks that wait for each other would never exit.
 
 use super::lines::pass_on;
 use super::signals;
@@ -22,25 +22,27 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The most ranks of a run: the number of processes of a fabric.
+/// The most ranks of a run, which is the most processes of a fabric.
 pub const MOST_RANKS: u32 = PROCESSES as u32;
 
-/// How long ranks may run after one has failed, and after they were told to end.
+/// Time from a rank's failure to SIGTERM for the other ranks. Also the time from SIGTERM or SIGINT to
+/// SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long processes that ranks have left behind may take to end by themselves, and to be seen to end.
+/// How long processes that ranks have left behind may run before SIGKILL. Also the most time to wait for
+/// their end after SIGKILL, and for the rest of the output.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often these processes are checked.
+/// Interval of the checks for these processes.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Signals that end, stop or continue a run. They go to the whole process group of a rank.
+/// Signals that end, stop or continue a run. This process sends them to the whole process group of a rank.
 const FOR_GROUPS: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
-/// Runs `count` processes of a program until all have ended. Returns the status of the first one that failed,
-/// or success.
+/// Runs `count` processes of a program until all have exited. Returns the status of the first rank that
+/// failed, or success.
 ///
 /// # Errors
-/// If not all of them start. None runs then.
+/// If a rank cannot be started. The ranks that were started are killed then.
 pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::Result<ExitStatus> {
     let before = signals::block(&signals::all());
     // If SIGCHLD were ignored, the exit status of a child would be lost.
@@ -89,7 +91,7 @@ fn of_rank(program: &Command, rank: u32, count: u32, first: Option<IpAddr>) -> C
     command
 }
 
-/// A signal that is to be sent to the running ranks, and when.
+/// A signal to send to the running ranks, and the time to send it.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Instant,
@@ -124,7 +126,7 @@ impl Ranks {
         feed(&mut child)
     }
 
-    /// Waits until all ranks have ended.
+    /// Waits until all ranks have exited.
     fn watch(&mut self) {
         let heeded = signals::heeded();
         while !self.running.is_empty() {
@@ -168,7 +170,7 @@ impl Ranks {
                 self.due = Some(Due { at: Instant::now() + GRACE, signal: libc::SIGKILL });
             }
             libc::SIGTSTP => {
-                // Until SIGCONT, which then arrives like any other signal.
+                // This process stops until SIGCONT, and then passes SIGCONT on like any other signal.
                 signals::send(getpid().as_raw_pid(), libc::SIGSTOP);
             }
             _ => {}
@@ -195,7 +197,8 @@ impl Ranks {
         }
     }
 
-    /// Ends the processes that ranks have left behind, and waits until all output is passed on.
+    /// Kills ranks that still run and the processes that ranks have left behind. Then waits for the rest of
+    /// the output.
     fn end_all(&mut self) {
         self.running.keys().for_each(|pid| signals::send(-pid, libc::SIGKILL));
         let begin = Instant::now();
@@ -212,7 +215,7 @@ impl Ranks {
         }
         let done = self.printing.drain(..).filter(JoinHandle::is_finished);
         if done.map(JoinHandle::join).any(|passed| !passed.unwrap_or(false)) {
-            // A program that cannot print exits with 1.
+            // Exit code 1, because output was lost.
             self.failed.get_or_insert(ExitStatus::from_raw(1 << 8));
         }
     }
@@ -232,13 +235,13 @@ fn feed(child: &mut Child) -> io::Result<()> {
     std::thread::Builder::new().spawn(pass).map(drop)
 }
 
-/// A child that has ended, and its status.
+/// Reaps a child that has exited, and returns its PID and status.
 fn next_ended() -> Option<(pid_t, ExitStatus)> {
     let (pid, status) = wait(WaitOptions::NOHANG).ok()??;
     Some((pid.as_raw_pid(), ExitStatus::from_raw(status.as_raw())))
 }
 
-/// Whether there are children, running or ended.
+/// Whether this process has children, even if they only wait to be reaped.
 fn has_children() -> bool {
     // The call reaps no child.
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
@@ -249,7 +252,7 @@ fn own_children() -> Vec<pid_t> {
     let own = std::process::id().to_string();
     let is_own = |pid: &pid_t| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The state and the parent follow the name (proc(5)).
+        // The state and the PID of the parent follow the name (proc(5)).
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.split(' ').nth(1) == Some(&own))
     };
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();

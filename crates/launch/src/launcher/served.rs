@@ -1,9 +1,9 @@
-//! Checks, before a program runs, whether the library can be preloaded into it. The answer comes from the
-//! program's file.
+//! Checks, before a program runs, whether the library can be preloaded into it. The check reads the program's
+//! file.
 //!
-//! glibc's loader loads the library if the environment asks for it. A program without that loader, or one for
-//! which the loader ignores its user, would silently run without the device. Programs that this program
-//! starts cannot be checked beforehand.
+//! glibc's loader loads the library because `LD_PRELOAD` names it. Two kinds of programs would silently run
+//! without the device: programs without this loader, and programs with set-user-ID or similar rights, for
+//! which the loader ignores `LD_PRELOAD`. Programs that the program itself starts cannot be checked.
 
 use object::elf::{self, FileHeader32, FileHeader64, Machine};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -21,19 +21,19 @@ use thiserror::Error;
 /// The reason why the library cannot be preloaded into a program.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unserved {
-    /// It has no loader.
+    /// The program has no loader.
     #[error(
         "it is linked statically, so no loader can preload the library; link it dynamically with glibc (a Go \
          program: with cgo)"
     )]
     Static,
-    /// It has the loader of another C library.
+    /// The program has the loader of another C library.
     #[error(
         "its loader is {0}, but the library needs glibc's loader, ld-linux; build the program for glibc (as \
          on Debian, Ubuntu and Fedora), not for musl"
     )]
     OtherLoader(String),
-    /// It is for another processor architecture.
+    /// The program is built for another processor architecture.
     #[error(
         "it is built for {program}, but the library is built for {library}; build both for one \
          architecture"
@@ -44,7 +44,7 @@ pub enum Unserved {
         /// The library's architecture.
         library: String,
     },
-    /// It may have more rights than its user, so the loader ignores that user's libraries.
+    /// The program gets more rights than its user has, so the loader ignores `LD_PRELOAD`.
     #[error(
         "it has {0}, and the loader preloads no library of the user into such a program; run a copy without \
          {0}, or run Doorbell itself with these rights (sudo doorbell run PROGRAM)"
@@ -52,13 +52,14 @@ pub enum Unserved {
     Privileged(&'static str),
 }
 
-/// How deeply interpreters of scripts may be scripts themselves, as far as the kernel follows them.
+/// How many interpreters the kernel follows if interpreters of scripts are scripts themselves.
 const NESTED: usize = 4;
-/// The number of bytes that the kernel reads of a script's first line.
+/// The number of bytes of a script that the kernel reads to find the interpreter.
 const FIRST_LINE: usize = 256;
 
-/// The file that the kernel runs for this program, and why the library cannot be preloaded into it. For a
-/// script this is the interpreter's file. A file that cannot be examined is left to the kernel to refuse.
+/// The reason why the library cannot be preloaded into a program, and the file that the kernel would run. For
+/// a script, this file is the interpreter. `None` if the library can be preloaded. Also `None` if the file
+/// cannot be examined, because the kernel then reports the error.
 pub(super) fn refusal(program: &OsStr, library: &Path) -> Option<(PathBuf, Unserved)> {
     let mut file = found(program)?;
     for _ in 0..NESTED {
@@ -84,7 +85,7 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0)
 }
 
-/// The interpreter that a script's first line names. If that is env(1), as in most scripts, the program that
+/// The interpreter in a script's first line. If this is env(1), as in most scripts, returns the program that
 /// env finds.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut begin = Vec::new();
@@ -93,13 +94,14 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
     let named = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
     let of_env = if named.ends_with("env") { words.find(|word| *word != b"-S") } else { None };
-    // Not after options and variables: `PATH=...` changes the program that env finds.
+    // After options or variables of env, the result is env itself, because `PATH=...` changes the program
+    // that env finds.
     let of_env = of_env.filter(|word| !word.starts_with(b"-") && !word.contains(&b'='));
     of_env.and_then(|word| found(OsStr::from_bytes(word))).or(Some(named))
 }
 
-/// The missing file if the kernel reports an existing program as missing: a script's interpreter, or the
-/// loader.
+/// The missing interpreter or loader of an existing program. If one is missing, execve(2) fails with ENOENT,
+/// as if the program were missing.
 pub(super) fn missing(program: &OsStr) -> Option<PathBuf> {
     let mut file = found(program)?;
     for _ in 0..NESTED {
@@ -128,14 +130,13 @@ fn looked_at(file: &Path, library: &Path) -> Option<Unserved> {
     match program.loader {
         Some(loader) if is_of_glibc(&loader) => None,
         Some(loader) => Some(Unserved::OtherLoader(loader.display().to_string())),
-        // The file is the loader itself, which is given a program.
+        // The file is the loader itself, which runs the program in its arguments.
         None if file.canonicalize().is_ok_and(|file| is_of_glibc(&file)) => None,
         None => Some(Unserved::Static),
     }
 }
 
-/// Whether a loader is glibc's, by its name: `ld-linux-x86-64.so.2`, or in old versions the file
-/// `ld-2.31.so`.
+/// Whether the name of a loader is glibc's: `ld-linux-x86-64.so.2`, or in old versions the file `ld-2.31.so`.
 fn is_of_glibc(loader: &Path) -> bool {
     let name = loader.file_name().unwrap_or_default().as_bytes();
     name.starts_with(b"ld-linux") || name.starts_with(b"ld-2.")
@@ -149,7 +150,7 @@ struct Image {
 }
 
 impl Image {
-    /// `None` if it is not an ELF file, or may not be read.
+    /// `None` if the file is not an ELF file, or cannot be read.
     fn read(path: &Path) -> Option<Image> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let data = cache.range(0, cache.len().ok()?);
@@ -182,13 +183,14 @@ impl Image {
     }
 }
 
-/// The rights beyond its user's that this file gives a program. They put ld.so(8) into secure-execution mode.
+/// The rights that the file gives to a process beyond the rights of its user. With such rights, ld.so(8) runs
+/// in secure-execution mode.
 fn rights(file: &Path, about: &Metadata) -> Option<&'static str> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     if statvfs(file).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID)) {
         return None;
     }
-    // By libc: rustix can set this but not read it. SAFETY: the call takes numbers.
+    // By libc, because rustix can set this flag but not read it. SAFETY: the call takes numbers.
     let may_gain = unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 0;
     let is_set = |bits: u32| may_gain && about.mode() & bits == bits;
     if is_set(libc::S_ISUID) && about.uid() != user {

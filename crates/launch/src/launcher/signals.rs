@@ -1,7 +1,7 @@
-//! Signals taken one by one instead of by handlers, for processes that do nothing else.
+//! Waits for signals one by one, without handlers, in processes that do nothing else.
 //!
-//! By libc: rustix has no signal sets, cannot wait for a signal of a set, and cannot send a signal with a
-//! value.
+//! This module uses libc, because rustix has no signal sets, cannot wait for signals, and cannot send a
+//! signal with a value.
 
 use libc::{c_int, pid_t, sigset_t};
 use rustix::process::{
@@ -18,9 +18,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
     pub(super) signal: c_int,
-    /// The sender, for signals that a process has sent.
+    /// PID of the sender, for signals that a process has sent.
     pub(super) from: pid_t,
-    /// The value that came with the signal, if it was sent by sigqueue(3).
+    /// The value of the signal, if it was sent by sigqueue(3).
     pub(super) value: Option<u64>,
 }
 
@@ -34,9 +34,10 @@ pub(super) fn all() -> sigset_t {
     }
 }
 
-/// All signals except those that this process was started to ignore. nohup(1) does so, or a shell script for
-/// a background command (SIGINT, SIGQUIT). Children inherit this, so such a signal is not meant to end
-/// anything. SIGCHLD is heeded in any case. So is SIGPIPE, because every Rust program ignores it.
+/// All signals except the signals that this process has ignored since its start. For example, nohup(1)
+/// ignores SIGHUP, and a shell script ignores SIGINT and SIGQUIT in a background command. Children ignore
+/// these signals too, so they must not end a run. SIGCHLD and SIGPIPE are always included, although the
+/// runtime of Rust ignores SIGPIPE.
 pub(super) fn heeded() -> sigset_t {
     let is_ignored = |signal: &c_int| action(*signal).sa_sigaction == libc::SIG_IGN;
     let of_others = |signal: &c_int| !matches!(*signal, libc::SIGCHLD | libc::SIGPIPE);
@@ -45,12 +46,12 @@ pub(super) fn heeded() -> sigset_t {
 
 /// A set without one signal.
 pub(super) fn without(mut set: sigset_t, signal: c_int) -> sigset_t {
-    // SAFETY: a set of this function. A number that is no signal changes nothing.
+    // SAFETY: the set is this function's own. A number that is no signal changes nothing.
     unsafe { libc::sigdelset(&mut set, signal) };
     set
 }
 
-/// Sets the blocked signals to this set, and returns the set that was blocked before.
+/// Replaces the set of blocked signals, and returns the previous set.
 pub(super) fn block(set: &sigset_t) -> sigset_t {
     let mut before = MaybeUninit::uninit();
     // SAFETY: the sets are this function's. The call fails only for an unknown operation.
@@ -60,7 +61,7 @@ pub(super) fn block(set: &sigset_t) -> sigset_t {
     }
 }
 
-/// Waits for the next of these signals, which are blocked.
+/// Waits for the next signal of a set. Its signals must be blocked.
 pub(super) fn next(set: &sigset_t) -> Came {
     loop {
         if let Some(came) = next_within(set, None) {
@@ -69,7 +70,8 @@ pub(super) fn next(set: &sigset_t) -> Came {
     }
 }
 
-/// Waits for the next of these signals, which are blocked; `None` if none arrives within this time.
+/// Waits for the next signal of a set, for at most `time`. The signals of the set must be blocked. `None` if
+/// no signal arrives, or another one interrupts the call.
 pub(super) fn next_within(set: &sigset_t, time: Option<Duration>) -> Option<Came> {
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
     let time = time.map(|time| libc::timespec {
@@ -77,11 +79,12 @@ pub(super) fn next_within(set: &sigset_t, time: Option<Duration>) -> Option<Came
         tv_nsec: time.subsec_nanos().into(),
     });
     let time = time.as_ref().map_or(std::ptr::null(), |time| time);
-    // SAFETY: a set, room for the result, and a time that lives or a null pointer.
+    // SAFETY: the set and the room for the result are valid. `time` is valid or null.
     if unsafe { libc::sigtimedwait(set, info.as_mut_ptr(), time) } <= 0 {
         return None;
     }
-    // SAFETY: the call has filled it, because there was a signal. Both fields are integers of any value.
+    // SAFETY: the call has filled `info`, because there was a signal. Both fields are integers, for which any
+    // value is valid.
     let (info, from, value) = unsafe {
         let info = info.assume_init();
         (info, info.si_pid(), info.si_value().sival_ptr as u64)
@@ -89,8 +92,8 @@ pub(super) fn next_within(set: &sigset_t, time: Option<Duration>) -> Option<Came
     Some(Came { signal: info.si_signo, from, value: (info.si_code == libc::SI_QUEUE).then_some(value) })
 }
 
-/// Restores the signal state in a child before it becomes its program, and kills the child if this process
-/// dies.
+/// Makes the child restore the blocked signals and the action of SIGCHLD before it becomes its program. The
+/// kernel kills the child when this process dies.
 pub(super) fn for_child(command: &mut Command, blocked: sigset_t, children: libc::sigaction) {
     let own = getpid();
     let become_program = move || {
@@ -104,23 +107,23 @@ pub(super) fn for_child(command: &mut Command, blocked: sigset_t, children: libc
     unsafe { command.pre_exec(become_program) };
 }
 
-/// Sends a signal. The process may be gone.
+/// Sends a signal. The process need not exist any more.
 pub(super) fn send(to: pid_t, signal: c_int) {
     // SAFETY: the call takes numbers.
     unsafe { libc::kill(to, signal) };
 }
 
-/// Sends a signal with a value. The process may be gone.
+/// Sends a signal with a value. The process need not exist any more.
 pub(super) fn send_value(to: pid_t, signal: c_int, value: u64) {
     // SAFETY: the call takes numbers. No receiver uses the value as a pointer.
     unsafe { libc::sigqueue(to, signal, libc::sigval { sival_ptr: value as *mut _ }) };
 }
 
-/// Sets the action of a signal, and returns the action before.
+/// Sets the action of a signal, and returns the previous action.
 pub(super) fn set_action(signal: c_int, action: &libc::sigaction) -> libc::sigaction {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: an action without code of its own, and room for the action before. Zeros are a valid action
-    // too.
+    // SAFETY: the action calls no function of this program. There is room for the previous action, and zeros
+    // are a valid action.
     unsafe {
         libc::sigaction(signal, action, before.as_mut_ptr());
         before.assume_init()
@@ -130,7 +133,7 @@ pub(super) fn set_action(signal: c_int, action: &libc::sigaction) -> libc::sigac
 /// The current action of a signal.
 fn action(signal: c_int) -> libc::sigaction {
     let mut action = MaybeUninit::zeroed();
-    // SAFETY: room for an action. Zeros are a valid action too.
+    // SAFETY: there is room for the action, and zeros are a valid action.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init()
@@ -139,25 +142,25 @@ fn action(signal: c_int) -> libc::sigaction {
 
 /// The default action.
 pub(super) fn default_action() -> libc::sigaction {
-    // SAFETY: zeros are SIG_DFL with no flags.
+    // SAFETY: zeros are a valid action: SIG_DFL without flags.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// The new status of a child; `None` if it is unchanged.
+/// The new status of a child. `None` if the status has not changed.
 pub(super) fn wait(child: pid_t, options: WaitOptions) -> Option<ExitStatus> {
     let (_, status) = waitpid(Pid::from_raw(child), WaitOptions::NOHANG | options).ok()??;
     Some(ExitStatus::from_raw(status.as_raw()))
 }
 
-/// Ends this process with the status of another one.
+/// Ends this process with the status of another process: its exit code or its signal.
 pub(super) fn end_as(ended: ExitStatus) -> ! {
     if let Some(signal) = ended.signal() {
-        // The program's core dump is enough. One of this process would replace it.
+        // A core dump of this process would replace the program's.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         set_action(signal, &default_action());
         send(getpid().as_raw_pid(), signal);
         block(&without(all(), signal));
     }
-    // If the signal has not ended this process, exits with the code that shells use.
+    // If a signal has not ended this process, exit with the code that shells use.
     std::process::exit(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
 }

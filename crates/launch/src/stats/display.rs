@@ -9,11 +9,11 @@ use doorbell_workload::Workload;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// QPs that are printed one by one. The JSON has all QPs.
+/// The most QPs that are printed one by one. The JSON has all QPs.
 const PRINTED_QPS: usize = 16;
-/// Entries of a histogram that are printed.
+/// The most entries of a histogram that are printed.
 const PRINTED_BUCKETS: usize = 12;
-/// Characters of a line of text.
+/// The most characters of a line.
 const LINE: usize = 110;
 
 impl Display for Report {
@@ -112,7 +112,8 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
     }
 }
 
-/// Wraps text into lines. The first line begins with `head`, and the others are indented by its length.
+/// Wraps text into lines. The first line begins with `head`. All later lines are indented by the length of
+/// `head`.
 fn wrapped(f: &mut Formatter<'_>, head: &str, text: &str) -> fmt::Result {
     let mut line = head.to_owned();
     for word in text.split(' ') {
@@ -133,7 +134,7 @@ fn pcie(p: &Transactions) -> String {
     )
 }
 
-/// Formats keys with their counts.
+/// Formats keys with their counts, up to [`PRINTED_BUCKETS`] of them.
 fn histogram(counts: &BTreeMap<u32, u64>, before: &str, behind: &str) -> String {
     let mut parts: Vec<String> =
         counts.iter().take(PRINTED_BUCKETS).map(|(key, n)| format!("{before}{key}{behind}: {n}")).collect();

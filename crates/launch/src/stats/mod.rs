@@ -1,8 +1,8 @@
-//! Counts a program's posts and computes what they would cost a given NIC. This is the paper's instrumented
-//! driver (ATC'16, 3) for any program and any profile.
+//! Computes the cost of a program's posts on a given NIC, and reports it. This replaces the instrumented
+//! driver of the paper (ATC'16, section 3), for any program and any profile.
 //!
-//! When a process exits, `doorbell_nic`'s accounting turns its counts into PCIe transactions. The process
-//! does this itself if it calls exit(3), otherwise the launcher does it.
+//! When a process exits, `doorbell_nic::accounting` turns its counts into PCIe transactions. The process does
+//! this itself in exit(3). After any other end, the launcher does it.
 
 mod display;
 mod posting;
@@ -30,17 +30,17 @@ pub struct Stats {
     pub profile: String,
     /// Whether a summary is printed when the program exits.
     pub print: bool,
-    /// File for the JSON of the program's only process, or of several processes together. In the latter case
-    /// each process also has a file with its PID before the extension.
+    /// File for the JSON of the program's only process. With several processes, the file describes them
+    /// together, and each process has a further file, with its PID before the extension.
     pub json: Option<PathBuf>,
-    /// Whether only the processes together are reported, also in the file, and not each process.
+    /// Whether there is only one report, about all processes together, both printed and in the file.
     pub as_one: bool,
 }
 
 impl Stats {
-    /// Sets the environment that makes a program count.
+    /// Sets the environment variables that make a program count.
     pub(crate) fn set(&self, command: &mut Command) -> Result<(), ProfileError> {
-        // An error is found here, where it can be reported, and not when the program exits.
+        // A bad profile is an error now, before the program runs, and not when it exits.
         Profile::named_or_file(&self.profile)?;
         command.env(variables::PROFILE, &self.profile);
         if self.as_one {
@@ -49,7 +49,7 @@ impl Stats {
             command.env(variables::STATS, "1");
         }
         if let Some(path) = &self.json {
-            // A file of an earlier run would keep this run from using the name.
+            // `write_json` replaces no file, so a file of an earlier run would keep its name.
             let _ = std::fs::remove_file(path);
             if !self.as_one {
                 command.env(variables::STATS_JSON, std::path::absolute(path).unwrap_or(path.clone()));
@@ -58,7 +58,7 @@ impl Stats {
         Ok(())
     }
 
-    /// The options that this process got when it was launched; `None` if it does not count.
+    /// The options in this process's environment. `None` if the process does not count.
     pub fn of_environment() -> Option<Stats> {
         let profile = std::env::var(variables::PROFILE).ok()?;
         let print = std::env::var_os(variables::STATS).is_some_and(|value| value == "1");
@@ -66,7 +66,7 @@ impl Stats {
         Some(Stats { profile, print, json, as_one: false })
     }
 
-    /// Reports the counts of a process.
+    /// Reports the counts of a process, and marks them as reported.
     pub fn tell(&self, counts: &ProcessCounts<'_>) {
         if counts.is_incomplete() {
             return say(NO_ROOM);
@@ -77,7 +77,7 @@ impl Stats {
         };
         let report = Report::new(&self.profile, &profile, counts);
         if self.print {
-            // Printed after the program's own output, which stays unchanged.
+            // On standard error, so that the program's standard output stays unchanged.
             eprint!("{report}");
         }
         if let Some(path) = &self.json
@@ -90,8 +90,8 @@ impl Stats {
 }
 
 impl Stats {
-    /// Reports the counts of several processes of a run together. A single process is reported if nothing
-    /// else was reported of it.
+    /// Reports the counts of a run's processes together. If fewer than two processes have QPs, a process is
+    /// reported here only with `as_one`. Without `as_one`, it already has a report of its own.
     pub(crate) fn tell_together(&self, all: &[ProcessCounts<'_>]) {
         if all.iter().any(ProcessCounts::is_incomplete) {
             if self.as_one {
@@ -115,7 +115,7 @@ impl Stats {
     }
 }
 
-/// Checks whether a file with this name can be made or replaced.
+/// Checks that a file with this path can be created or replaced.
 pub(crate) fn check_place(path: &Path) -> std::io::Result<()> {
     if path.file_name().is_none() {
         return Err(std::io::Error::other("the path does not end with the name of a file"));
@@ -130,13 +130,13 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file in the folder of `path`.
+/// A new temporary file in the folder of `path`.
 fn unnamed(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().permissions(readable()).tempfile_in(directory_of(path))
 }
 
-/// A file with this JSON that has no name yet. It gets its name when it is complete, because the writer may
-/// be killed.
+/// A temporary file with this JSON. It gets its final name when it is complete, because the writer may be
+/// killed.
 fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = unnamed(path)?;
     serde_json::to_writer_pretty(&mut file, report)?;
@@ -144,12 +144,13 @@ fn written(path: &Path, report: &impl serde::Serialize) -> std::io::Result<tempf
     Ok(file)
 }
 
-/// Writes the JSON to the file, and replaces an existing one.
+/// Writes the JSON to `path`, and replaces an existing file.
 fn replace_json(path: &Path, report: &impl serde::Serialize) -> std::io::Result<()> {
     written(path, report)?.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Writes the JSON to the file, or beside it if another process has written the file already.
+/// Writes the JSON to `path`. If another process has written that file already, writes another file beside
+/// it.
 fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
     let file = written(path, report)?;
     match file.persist_noclobber(path) {
@@ -158,7 +159,7 @@ fn write_json(path: &Path, pid: u32, report: &Report) -> std::io::Result<()> {
     }
 }
 
-/// Gives a process's file the first free name of its own.
+/// Gives a process's file the first name of `beside` that is free.
 fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std::io::Result<()> {
     let mut names = (1..).map(|nth| beside(path, pid, nth));
     loop {
@@ -170,7 +171,7 @@ fn name_beside(mut file: tempfile::NamedTempFile, path: &Path, pid: u32) -> std:
     }
 }
 
-/// Gives the report of the first process a name of its own, so that the file can hold the report of all
+/// Copies the report of the first process to another file, because `path` will have the report of all
 /// processes.
 fn put_beside(path: &Path) -> std::io::Result<()> {
     let text = match std::fs::read(path) {
@@ -189,8 +190,8 @@ fn readable() -> std::fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
-/// The name for the file of a further process. Its PID goes before the extension, followed by `nth` if the
-/// process has become another program.
+/// The name for the file of a further process. Its PID goes before the extension. From a process's second
+/// file on, `nth` follows the PID. A process has several files if it becomes another program (execve(2)).
 fn beside(path: &Path, pid: u32, nth: u32) -> PathBuf {
     let part = if nth == 1 { pid.to_string() } else { format!("{pid}-{nth}") };
     let mut name = path.file_stem().unwrap_or_default().to_owned();

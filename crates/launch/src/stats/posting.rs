@@ -1,4 +1,4 @@
-//! Describes how the QPs of a process posted, and computes the bounds of that.
+//! Describes the posts of a process's QPs, and computes the bounds of their rate.
 
 use crate::counts::qp::{PostedShape, QpCounts};
 use doorbell_nic::Profile;
@@ -6,8 +6,8 @@ use doorbell_nic::limits::{self, Limit, Mix, Pattern};
 use doorbell_verbs::{QpType, Span};
 use std::collections::{BTreeSet, HashMap};
 
-/// RECVs that peers post at a time. The counts do not show it, and `doorbell simulate` assumes this number
-/// too.
+/// The number of RECVs that a peer posts at a time. The counts do not contain it, so this is the number that
+/// `doorbell simulate` assumes.
 const PEER_RECVS: u32 = 16;
 
 /// Number of peers, threads and QPs, and the depth of the queues.
@@ -18,7 +18,8 @@ pub(super) struct Posting {
     pub(super) threads: u32,
     /// QPs of each thread.
     pub(super) qps: u32,
-    /// Mean number of outstanding work requests at a post, of a QP and of all the QPs of a thread.
+    /// Mean number of outstanding work requests at a post: those of the QP (`of_qp`), or of all QPs of the
+    /// thread (`of_thread`).
     pub(super) of_qp: u32,
     pub(super) of_thread: u32,
 }
@@ -28,8 +29,8 @@ impl Posting {
         Posting::of_processes(&[all])
     }
 
-    /// Describes the QPs of several processes together. Threads of different processes may have equal
-    /// numbers.
+    /// Describes the QPs of several processes together. Threads of different processes are different, even
+    /// with equal numbers.
     pub(super) fn of_processes(all: &[&[QpCounts]]) -> Posting {
         let (mut threads, mut peers) = (BTreeSet::<(usize, u32)>::new(), BTreeSet::<u32>::new());
         let (mut qps, mut depth) = (0, 0.0);
@@ -63,7 +64,7 @@ impl Posting {
             }
         }
         let mut kinds: Vec<(Mix, u64)> = kinds.into_iter().collect();
-        // Sums of floating point numbers depend on their order.
+        // Sorted, because the sum of floating-point numbers depends on their order.
         kinds.sort_by_key(|(mix, n)| (*n, mix.payload, mix.batch, mix.opcode, mix.signal_every, mix.inline));
         limits::limits_of_all(profile, &kinds)
     }
@@ -76,7 +77,7 @@ impl Posting {
             inline: shape.inline,
             sges: 1,
             batch: list,
-            // All requests of a kind are signalled, or none.
+            // Either all requests of a shape are signalled, or none is.
             signal_every: if shape.signaled { 1 } else { u32::MAX },
             window: self.of_thread,
             window_per_qp: false,

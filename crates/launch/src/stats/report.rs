@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A note about the values that depend on this device's timing, and would differ on the NIC.
+/// A note about the values that depend on this device's timing, and would differ on a NIC.
 pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, the limits of \
                                  class latency, and the workload's window and batch depend on the timing of \
                                  this device if the program posts in response to completions; all other \
                                  numbers depend on the program alone";
-/// A note about costs that are not counted here.
+/// A note about the cost of the peers' one-sided verbs, which this process does not count.
 pub(super) const NOT_COUNTED: &str = "the statistics of the peers contain the cost of their one-sided verbs \
                                       on this machine, in responder_pcie, because only the peers count these \
                                       verbs";
@@ -134,7 +134,8 @@ impl Report {
             total.add_all(&qp.counts);
         }
         total.add_posted_recvs(profile, &counts.srq());
-        // Messages to SRQs of XRC, because their QPs may belong to other processes.
+        // These are messages to SRQs of XRC. No QP of this process counts them, because their QPs may belong
+        // to other processes.
         total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
         let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
@@ -196,7 +197,7 @@ impl Counts {
             counts.responder_pcie += arrival(profile, qp.qp_type, shape.opcode, shape.payload).times(n);
         }
         for ((shape, list), n) in transferred(qp) {
-            // In a list of several shapes, each shape costs its share of a list that holds it alone.
+            // Requests of one shape in mixed lists are charged as if they filled lists of this length alone.
             let lists = n.div_ceil(u64::from(list.max(1)));
             counts.pcie +=
                 accounting::transfer(profile, &post(profile, qp.qp_type, &shape, list)).times(lists);
@@ -275,8 +276,8 @@ fn arrival(profile: &Profile, qp_type: QpType, opcode: Opcode, payload: u32) -> 
     accounting::responder(profile, opcode, qp_type, payload, RecvShape { inline: false })
 }
 
-/// Work requests by shape and length of their list, as far as their transfer to the NIC depends on it.
-/// Whether they ask for a completion does not matter.
+/// Work requests by shape and length of their list, for the cost of their transfer to the NIC. This cost does
+/// not depend on `signaled`, so signalled and unsignalled requests count together.
 fn transferred(qp: &QpCounts) -> BTreeMap<(PostedShape, u32), u64> {
     let mut all = BTreeMap::new();
     for ((shape, list), n) in qp.sends() {

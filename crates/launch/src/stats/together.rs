@@ -1,9 +1,9 @@
-//! The posts of a run's processes as one workload with roles: the peers of each process, and a class of
-//! threads for each kind of poster.
+//! Describes the posts of a run's processes by one workload. The report lists the peers of each process. If
+//! there are several kinds of posters, each kind is a class of threads in the workload.
 //!
-//! In a workload, all machines post to or from one machine, or all post to all. All machines except the first
-//! are alike. The posts are mapped to such a workload as far as possible. The report lists what is left out.
-//! If there is no such workload, the report says why.
+//! A workload has three patterns: machine 0 posts to all other machines, these post to machine 0, or each
+//! machine posts to all others. All machines except machine 0 are alike. The report lists the posts that do
+//! not fit into the workload. If no workload fits, the report gives the reason.
 
 use super::posting::Posting;
 use super::report::{Counts, Report, Role};
@@ -19,11 +19,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kind of work requests that makes up less than this share of a process's posts does not distinguish the
-/// process.
+/// The least share of a process's posts at which a kind of work requests distinguishes the process from other
+/// processes.
 const SOME: f64 = 0.05;
 
-/// A note about the values that depend on this device's timing, and would differ on the NIC.
+/// A note about the values that depend on this device's timing, and would differ on a NIC.
 const NOTE: &str = "the workload's windows and batches depend on the timing of this device if the programs \
                     post in response to completions";
 
@@ -67,7 +67,7 @@ pub(super) struct RunMember {
     role: Role,
     work_requests: u64,
     total: Counts,
-    /// Its slot in the registry, by which peers find it.
+    /// The process's slot in the registry, which is part of its QP numbers.
     slot: u32,
     qps: Vec<QpCounts>,
 }
@@ -78,7 +78,7 @@ impl RunMember {
         let Report { pid, program, role, total, .. } = Report::new(name, profile, counts);
         let qps = counts.qps();
         let slot = slot_of(qps.first()?.qp_num);
-        // The process may still run, so this number is computed from these QPs.
+        // The process may have posted since `total` was computed, so this number is the sum of `qps`.
         let work_requests = qps.iter().map(posted_of).sum();
         Some(RunMember { pid, program, role, work_requests, total, slot, qps })
     }
@@ -89,7 +89,7 @@ impl RunMember {
         self.qps.iter().filter(|qp| posted_of(qp) > 0).filter(leads_out)
     }
 
-    /// Slots of the other processes that it posted to.
+    /// Slots of the other processes to which this process posted.
     fn peers(&self) -> BTreeSet<u32> {
         self.outward().flat_map(QpCounts::peers).filter(|peer| *peer != self.slot).collect()
     }
@@ -109,7 +109,8 @@ struct Poster<'m> {
 }
 
 impl<'m> Poster<'m> {
-    /// `None` if the process posts nothing to other processes.
+    /// `None` if the process posts nothing to other processes. Describes all other posts of the process in
+    /// `left_out`.
     fn of(member: &'m RunMember, left_out: &mut Vec<String>) -> Option<Poster<'m>> {
         let mut transports: BTreeMap<QpType, Vec<QpCounts>> = BTreeMap::new();
         for qp in member.outward() {
@@ -167,7 +168,8 @@ impl PosterGroup<'_> {
         self.posters.iter().map(|poster| poster.posted).sum()
     }
 
-    /// A workload of these posters as threads of `machines` equal machines; `posting_machines` machines post.
+    /// A workload of `machines` machines, in which these posters are threads of `posting_machines` machines.
+    /// Also returns the number of threads of each such machine.
     fn workload(
         &self,
         name: &str,
@@ -194,13 +196,13 @@ impl PosterGroup<'_> {
 enum RunPattern {
     /// All posts go to this slot, or come from it.
     Star(u32),
-    /// Each posts to all others.
+    /// Each process posts to all other processes.
     All,
 }
 
 impl RunPattern {
     /// # Errors
-    /// A sentence if it is neither pattern.
+    /// A sentence if the posts have neither pattern.
     fn of(members: &[RunMember], slots: &BTreeSet<u32>) -> Result<RunPattern, String> {
         let edges: Vec<(u32, u32)> =
             members.iter().flat_map(|m| m.peers().into_iter().map(move |peer| (m.slot, peer))).collect();
@@ -208,7 +210,8 @@ impl RunPattern {
         let comes = |slot: u32| edges.iter().filter(|(_, to)| *to == slot).count();
         let posts =
             |slot: u32| members.iter().filter(|m| m.slot == slot).map(|m| m.work_requests).sum::<u64>();
-        // Of two processes, the server is the one that receives posts, and posts less.
+        // Each of two processes can be the centre. The centre is the process to which more processes post, or
+        // else the process that posts less.
         let most = |slot: &&u32| (comes(**slot), u64::MAX - posts(**slot), u32::MAX - **slot);
         if let Some(slot) = slots.iter().filter(centre).max_by_key(most) {
             return Ok(RunPattern::Star(*slot));
@@ -224,7 +227,7 @@ impl RunPattern {
     }
 }
 
-/// A workload that stands for processes.
+/// A workload that describes processes.
 struct Made {
     workload: Workload,
     posted: u64,
@@ -232,7 +235,7 @@ struct Made {
     classes: BTreeMap<u32, String>,
 }
 
-/// Groups of like posters, in the order in which they began.
+/// Groups posters of one kind. The groups are in the order of their first posters.
 fn grouped<'m>(posters: impl Iterator<Item = Poster<'m>>, pattern: Pattern) -> Vec<PosterGroup<'m>> {
     let mut groups: Vec<PosterGroup<'m>> = Vec::new();
     for poster in posters {
@@ -291,7 +294,8 @@ fn made(
     joined(name, profile, &groups, machines)
 }
 
-/// Checks that no two processes that posted had one slot, one after the other.
+/// Checks that no two posting processes have one slot. The slot is reused only after the first process has
+/// exited.
 fn check_places(members: &[RunMember]) -> Result<(), String> {
     let posting: Vec<&RunMember> = members.iter().filter(|m| m.work_requests > 0).collect();
     let later = |(at, m): (usize, &&RunMember)| {
@@ -307,8 +311,9 @@ fn check_places(members: &[RunMember]) -> Result<(), String> {
     }
 }
 
-/// Groups for posts to and from one process. Like posters become machines. Posters of several kinds become
-/// threads of the same machines.
+/// Groups the posts to and from the process in slot `hub`. Also returns the number of machines without the
+/// machine of `hub`. Posters of one kind are machines. If there are several kinds, each machine has threads
+/// of all kinds.
 fn star<'m>(
     members: &'m [RunMember],
     hub: u32,
@@ -342,7 +347,8 @@ fn star<'m>(
     (groups.into_iter().chain(inbound).collect(), machines)
 }
 
-/// The group of processes that each post to all others. They have to post alike.
+/// Makes one group of processes that each post to all others. They must use one transport. If they differ in
+/// other ways, the group posts their average. Also returns `others`.
 fn all_to_all<'m>(
     members: &'m [RunMember],
     others: u32,
@@ -366,7 +372,7 @@ fn all_to_all<'m>(
     Ok((vec![PosterGroup { posters, pattern: Pattern::AllToAll }], others))
 }
 
-/// The groups as one workload. Their posts come from `others` machines, or from machine 0.
+/// Joins the groups into one workload of `others` + 1 machines.
 fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32) -> Result<Made, String> {
     let all: Vec<(Workload, u32)> = groups
         .iter()
@@ -465,12 +471,13 @@ impl Together {
         &self.total
     }
 
-    /// The parts of the run that the workload leaves out, or the reason why there is none.
+    /// The parts of the run that the workload leaves out, or the reason why there is no workload.
     pub(super) fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Text that names the processes, and the classes or the pattern that stand for them.
+    /// A line about the number of processes, and about the machines and the classes or the pattern of the
+    /// workload.
     pub(super) fn words(&self) -> String {
         let classes = |workload: &Workload| workload.class.as_ref().map_or(0, Vec::len);
         let what = match &self.workload {
@@ -504,7 +511,7 @@ mod tests {
     use doorbell_verbs::{RemoteAddr, SendOp, SendWr, Sge};
     use std::sync::atomic::AtomicU64;
 
-    /// The posts of a QP: verbs, counts, lengths of lists, and slots.
+    /// The posts of a QP: `times` requests in lists of `list` requests, to the slots `to` in turn.
     struct Posts {
         transport: QpType,
         op: SendOp,
@@ -563,7 +570,7 @@ mod tests {
 
     fn resolved(all: &Together) -> doorbell_workload::Resolved {
         let workload = all.workload.clone().unwrap_or_else(|| panic!("{all:?}"));
-        // Through JSON, as a file has it.
+        // The workload goes through JSON, as in a file.
         let json = serde_json::to_string(&serde_json::json!({ "schema": 2, "workload": workload })).unwrap();
         let workload = Workload::from_json("all.json", &json).unwrap();
         workload.resolve(&workload.load_profiles().unwrap()).unwrap()

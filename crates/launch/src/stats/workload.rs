@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most items of a mix.
 const MOST_ITEMS: usize = 64;
 
-/// A kind of work requests that a workload does not distinguish further.
+/// A kind of work requests: verb and payload size in bytes. An item of a mix has no other properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PostedKind {
     verb: Verb,
@@ -24,7 +24,7 @@ pub(super) struct Posted {
     work_requests: u64,
     signaled: u64,
     inlined: u64,
-    /// Sum of its shares in the lists' doorbells.
+    /// Doorbells. Each work request of a list of n counts as 1/n doorbells.
     doorbells: f64,
     /// SENDs that carry only an immediate.
     header_only: u64,
@@ -76,9 +76,9 @@ pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds
     kinds
 }
 
-/// The posts over the busiest transport as a workload, and the number of its work requests. The workload has
-/// one kind of work requests or a mix. Its lists and signals are averages. `None` if nothing was posted.
-/// `name` is the profile's name or file as the user gave it.
+/// Describes the posts over the busiest transport by a workload. Also returns the number of these posts. The
+/// workload has one kind of work requests or a mix. Its `batch` and `signal_every` are averages. `None` if
+/// nothing was posted. `name` is the profile's name or file as the user gave it.
 pub(super) fn as_posted(
     name: &str,
     profile: &Profile,
@@ -94,7 +94,7 @@ pub(super) fn as_posted(
     (n > 0).then(|| (workload(name, profile, transport, &few(kinds), posting), n))
 }
 
-/// Reduces the kinds to as many as a mix may have. Sizes are rounded up to powers of 2, then of 4, then of
+/// Merges kinds until a mix can hold them. For this, it rounds sizes up to powers of 2, then of 4, then of
 /// 16, and so on.
 pub(super) fn few(mut kinds: Kinds) -> Kinds {
     let mut bits = 1;
@@ -109,7 +109,7 @@ pub(super) fn few(mut kinds: Kinds) -> Kinds {
     kinds
 }
 
-/// The least power of 2^`bits` that is not less than `size`; 0 for 0.
+/// The least power of 2^`bits` that is not less than `size`, but at most 2^31. 0 for 0.
 fn up(size: u32, bits: u32) -> u32 {
     if size == 0 {
         return 0;
@@ -131,7 +131,7 @@ pub(super) fn workload(
     let most = profile.device.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
     let signal_every = (all.work_requests / all.signaled.max(1)).clamp(1, u64::from(most)) as u32;
-    // A completion that covers several work requests covers only requests of its QP.
+    // A completion covers only requests of its own QP. So with unsignalled requests, the window is per QP.
     let per_qp = signal_every > 1;
     let depth = if per_qp { posting.of_qp } else { posting.of_thread };
     let least = if per_qp { 2 * signal_every + batch } else { batch };
@@ -173,7 +173,8 @@ pub(super) fn workload(
     }
 }
 
-/// A mix in which each kind is as frequent as it was posted, as far as 32-bit weights allow.
+/// A mix with weights in proportion to the posts. Large counts are scaled down to 26 bits, and no weight is
+/// 0.
 fn mix(kinds: &Kinds) -> Mix {
     let most = kinds.values().map(|posted| posted.work_requests).max().unwrap_or(1);
     let shift = (u64::BITS - most.leading_zeros()).saturating_sub(u32::BITS - 6);
