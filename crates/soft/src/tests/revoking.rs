@@ -380,9 +380,11 @@ fn check_unplaced(owner: &mut Owner) {
     let (side, lkey) = (owner.peer.connect(QpType::Rc), owner.register(addr));
     fill(addr, OLD);
     side.qp.post_recv(1, &[Sge { addr, length: BYTES as u32, lkey }]).expect("a RECV");
+    let from = owner.peer.buffer();
+    owner.peer.ask(&format!("store {} 7", from.addr));
     assert_eq!(owner.peer.ask("post send 0 0 8"), [0]);
     side.qp.modify(&QpAttr::state(QpState::Err)).expect("from any state");
-    assert_ne!(bytes(addr)[..8], [OLD; 8], "the payload is in place");
+    assert_eq!(bytes(addr)[..8], 7u64.to_ne_bytes(), "the payload is not in place");
     fill(addr, REUSED);
     assert_eq!(side.wait_for(1)[0][..2], [1, 0]);
     assert_eq!(bytes(addr)[..8], [REUSED; 8], "the poll writes to the buffer");
