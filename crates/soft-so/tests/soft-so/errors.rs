@@ -470,8 +470,8 @@ fn register(pd: *mut ibv_pd, addr: *mut u8, len: usize, access: u32) -> u32 {
 fn unmapped(node: &Node) -> ibv_sge {
     let mapped = map(4096);
     let lkey = register(node.pd, mapped.cast(), 4096, AccessFlags::all().bits());
-    // SAFETY: a page of this function.
-    assert_eq!(unsafe { libc::munmap(mapped, 4096) }, 0);
+    // No other mapping may take the address. SAFETY: a page of this function.
+    assert_eq!(unsafe { libc::mprotect(mapped, 4096, libc::PROT_NONE) }, 0);
     ibv_sge { addr: mapped as u64, length: LONG, lkey }
 }
 

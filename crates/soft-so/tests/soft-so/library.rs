@@ -88,7 +88,7 @@ fn functions_of_the_allocator_are_jumps() {
     for symbol in symbols.iter().filter(|symbol| !symbol.is_undefined(endian)) {
         let name = symbol.name(endian, symbols.strings()).expect("a name");
         let is_of_allocator = |known: &&str| known.as_bytes() == name;
-        if let Some(at) = allocator.iter().position(|known| is_of_allocator(&known)) {
+        if let Some(at) = allocator.iter().position(is_of_allocator) {
             let name = allocator.swap_remove(at);
             assert!(symbol.st_size(endian) <= 5, "{name} has {} bytes", symbol.st_size(endian));
         }

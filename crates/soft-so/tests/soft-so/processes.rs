@@ -287,16 +287,22 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
     assert!(!leaves_something(&other.fabric.unwrap_or_default()));
 }
 
-/// The words that are not zero in the first part of this process's segment, which holds records and queues.
+/// The words that are not zero in the records and queues of this process's segment, which are in several
+/// mappings.
 fn words_in_use() -> Vec<*mut u32> {
-    const PART: usize = 64 << 20;
+    const BUFFERS_AT: usize = 1 << 30;
+    let hexadecimal = |text: &str| usize::from_str_radix(text, 16).expect("a number");
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it can be read");
-    let line = maps.lines().find(|line| line.contains("memfd:doorbell")).expect("there is a segment");
-    let base = line.split('-').next().expect("an address");
-    let base = usize::from_str_radix(base, 16).expect("a number") as *mut u32;
-    let all = (0..PART / 4).map(|n| base.wrapping_add(n));
-    // SAFETY: within the mapping, which stays.
-    all.filter(|word| unsafe { word.read_volatile() } != 0).collect()
+    let mapped = maps.lines().filter(|line| line.contains("memfd:doorbell") && line.contains(" rw-s "));
+    let words = mapped.flat_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let (start, end) = fields[0].split_once('-').expect("two addresses");
+        let (start, end) = (hexadecimal(start), hexadecimal(end));
+        let is_record = hexadecimal(fields[2]) < BUFFERS_AT;
+        (start..end).step_by(4).filter(move |_| is_record).map(|at| at as *mut u32)
+    });
+    // SAFETY: within the mappings, which stay.
+    words.filter(|word| unsafe { word.read_volatile() } != 0).collect()
 }
 
 /// Overwrites its own records until the test sends a line. Then restores them, to exit with success.
