@@ -80,8 +80,8 @@ impl Drop for ObjectGuard<'_> {
 }
 
 impl Process {
-    /// Locks a word of a process for an atomic. `pid` is the PID of the process or `self`. `None` if a lock is
-    /// not released in time, or cannot be found.
+    /// Locks a word of a process for an atomic. `pid` is the PID of the process or `self`. `None` if a lock
+    /// is not released in time, or cannot be found.
     pub(crate) fn lock_word<'a>(&'a self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
         let object = maps::object_of_word(object, pid, addr)?;

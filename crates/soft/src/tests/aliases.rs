@@ -44,7 +44,8 @@ fn register(process: &'static Process, other: &mut Peer, how: Shared) -> [Buffer
     } else {
         std::mem::forget(file);
     }
-    let object = maps::check(addr..addr + BUFFER as u64, maps::Wanted { write: true, atomics: true }).expect("it is mapped");
+    let object = maps::check(addr..addr + BUFFER as u64, maps::Wanted { write: true, atomics: true })
+        .expect("it is mapped");
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
     let host = HostMemory { addr, object };
     let key = process.regions.register(process.segment, region, host).expect("a region");

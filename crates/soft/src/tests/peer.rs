@@ -121,7 +121,8 @@ fn signal_at(point: u32, signal: i32) {
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
     // Not all of the memory is mapped.
-    let object = maps::check(addr..addr + HOLE as u64, maps::Wanted { write: true, atomics: true }).expect("it is mapped");
+    let object = maps::check(addr..addr + HOLE as u64, maps::Wanted { write: true, atomics: true })
+        .expect("it is mapped");
     process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
 }
 

@@ -199,7 +199,8 @@ fn region(addr: u64, access: AccessFlags) -> Region {
 }
 
 fn host(addr: u64) -> HostMemory {
-    let object = maps::check(addr..addr + BYTES as u64, maps::Wanted { write: true, atomics: true }).expect("it is mapped");
+    let object = maps::check(addr..addr + BYTES as u64, maps::Wanted { write: true, atomics: true })
+        .expect("it is mapped");
     HostMemory { addr, object }
 }
 

@@ -53,7 +53,10 @@ pub(super) fn register(process: &'static Process, addr: u64, bytes: usize) -> u3
 
 /// The memory of a region; `None` if the process may open no file.
 pub(super) fn host(addr: u64, bytes: usize) -> Option<HostMemory> {
-    Some(HostMemory { addr, object: maps::check(addr..addr + bytes as u64, maps::Wanted { write: true, atomics: true }).ok()? })
+    Some(HostMemory {
+        addr,
+        object: maps::check(addr..addr + bytes as u64, maps::Wanted { write: true, atomics: true }).ok()?,
+    })
 }
 
 pub(super) fn region(addr: u64, bytes: usize) -> Region {
