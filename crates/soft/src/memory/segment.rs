@@ -355,8 +355,9 @@ fn used(header: &Part, area: Area) -> u64 {
     self::header(header).used[area as usize].load(Acquire).min(area.most()) & !(PAGE - 1)
 }
 
-/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size. Pieces
-/// of less than a page share pages with pieces of their size, so that a large piece does not lie between them.
+/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size.
+/// Pieces of less than a page share pages with pieces of their size, so that a large piece does not lie
+/// between them.
 #[derive(Debug)]
 pub(crate) struct Heap {
     segment: &'static Segment,
@@ -385,8 +386,8 @@ impl Heap {
         Some(self.alloc_piece(bytes)?.0)
     }
 
-    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and its
-    /// pages come into being when they are touched.
+    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and
+    /// its pages come into being when they are touched.
     pub(crate) fn alloc_piece(&self, bytes: u64) -> Option<(u64, bool)> {
         let size = bytes.max(64).next_power_of_two();
         let order = size.trailing_zeros() as usize;

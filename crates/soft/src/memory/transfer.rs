@@ -363,8 +363,8 @@ fn changes(op: AtomicOp, found: u64) -> bool {
 const ATOMIC_TRIES: u32 = 4;
 
 /// Carries out an atomic on a word that is mapped here; returns its old value. `has_late` is called between
-/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is loaded
-/// again.
+/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is
+/// loaded again.
 ///
 /// # Safety
 /// The word is mapped and aligned.
@@ -392,8 +392,8 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl F
 }
 
 /// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
-/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns `true`,
-/// the word is read again.
+/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns
+/// `true`, the word is read again.
 pub(crate) fn atomic_foreign(
     pid: u32,
     addr: u64,
@@ -487,9 +487,9 @@ mod tests {
         assert_eq!(near(5000, &[100, 20]), [100, 12, 8]);
     }
 
-    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while words
-    /// change between two values. Words of 8 bytes are never seen half written; for shorter units that depends
-    /// on the processor, so what was seen is printed.
+    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while
+    /// words change between two values. Words of 8 bytes are never seen half written; for shorter units that
+    /// depends on the processor, so what was seen is printed.
     #[test]
     fn the_kernel_writes_words_whole() {
         const ROUNDS: u64 = 20_000;
