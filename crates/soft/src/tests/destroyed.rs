@@ -249,3 +249,22 @@ fn only_completions_stay() {
     drop(side);
     assert_eq!(taken(&cq).len(), 2 * DEPTH as usize, "two sends wait for RECVs");
 }
+
+/// The completion of a request has its place in the CQ before the request is done. It goes with the QP.
+#[test]
+fn a_request_that_is_not_done_leaves_nothing() {
+    let (memory, cq) = (buffer(process()), cq(64));
+    let side = side(QpType::Rc, &cq, None, (&memory, 0));
+    let (number, before) = (side.qp.num(), generation(side.qp.num()));
+    // Another process would have this lock while it carries out an atomic.
+    let lock = process().segment.atomic_lock(memory.addr).lock().expect("nobody has it");
+    let sges = [Sge { addr: memory.addr + 8, length: 8, lkey: memory.key }];
+    let remote = RemoteAddr { addr: memory.addr, rkey: memory.key };
+    let wr = SendWr::new(1, SendOp::FetchAdd { remote, add: 1 }, &sges).flags(SendFlags::SIGNALED);
+    side.qp.begin_post().post_wr(&wr, None).expect("there is room");
+    assert_eq!(taken(&cq), []);
+    drop(side);
+    assert_eq!(taken(&cq), []);
+    assert_ne!(generation(number), before, "its number is free");
+    drop(lock);
+}

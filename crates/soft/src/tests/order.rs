@@ -50,6 +50,7 @@ fn program() {
         "placed of srq" => placed_of_srq(),
         "receiver stops" => receiver_stops(),
         "sender stops" => sender_stops(),
+        "receiver ends" => receiver_ends(),
         "events" => events(),
         _ => {}
     }
@@ -81,6 +82,7 @@ fn requests_find_the_payload_of_earlier_sends() {
 fn a_payload_is_placed_once_whoever_stops() {
     alone("receiver stops");
     alone("sender stops");
+    alone("receiver ends");
 }
 
 #[test]
@@ -631,6 +633,31 @@ fn sender_stops() {
             assert_eq!(word.load(SeqCst), 9, "{about}");
         }
     }
+}
+
+/// The QP is destroyed while the stopped sender places a payload. The message stays, with its payload.
+fn receiver_ends() {
+    *lock(&PEER) = Some(Peer::start());
+    let there = peer(Peer::buffer);
+    let side = peer(|peer| peer.connect(QpType::Rc));
+    let here = buffer(process());
+    let sge = [Sge { addr: here.addr + WORD, length: 64, lkey: here.key }];
+    side.qp.post_recv(RECV_ID, &sge).expect("a RECV");
+    ask(&format!("store {} 7", there.addr));
+    ask("send 8");
+    peer(|peer| {
+        peer.stop_at(Point::PlacingBegun);
+        peer.tell(&format!("write {} {} 8", here.addr + WORD, here.key));
+        peer.wait_until_stopped();
+    });
+    let cq = side.cq.clone();
+    drop(side);
+    // SAFETY: the buffer of this test.
+    let word = unsafe { &*((here.addr + WORD) as *const AtomicU64) };
+    assert_eq!(word.load(SeqCst), 7, "the payload is in place when the QP is gone");
+    let mut wcs = [doorbell_abi::ibv_wc::default(); 2];
+    assert_eq!(cq.poll(&mut wcs).expect("the CQ has room"), 1);
+    assert_eq!((wcs[0].wr_id, wcs[0].status), (RECV_ID, 0));
 }
 
 fn events() {
