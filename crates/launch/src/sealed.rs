@@ -1,9 +1,9 @@
 //! Files in memory that processes share, and that no process can shrink. So no access to a mapping can fail
 //! later.
 //!
-//! A file is much larger than the parts of it that are used, and its pages come into being when they are first
-//! touched. But a core dump (core(5)) and mlockall(2) touch every page that is mapped with access. So a process
-//! maps only the used parts, and maps them again when they have grown.
+//! A file is much larger than the parts of it that are used, and its pages come into being when they are
+//! first touched. But a core dump (core(5)) and mlockall(2) touch every page that is mapped with access. So a
+//! process maps only the used parts, and maps them again when they have grown.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::io::Errno;
@@ -207,7 +207,8 @@ impl Part {
         Ok(())
     }
 
-    /// The size to which the part grows to have `bytes` bytes: larger by half, so that it does not grow often.
+    /// The size to which the part grows to have `bytes` bytes: larger by half, so that it does not grow
+    /// often.
     pub fn next_size(&self, bytes: u64) -> u64 {
         let room = self.room();
         bytes.max(room + room / 2).next_multiple_of(STEP)

@@ -1,9 +1,9 @@
 //! Decides which files and folders are trusted: only this user and root may have put something into them.
 //!
 //! A user namespace shows one number, 65534, as the owner of the files of all users that it does not map
-//! (user_namespaces(7)). The owner may be root, or anybody. Such an owner is trusted with nothing more than it
-//! has anyway: with the folders that are root's on every Linux system, and with the folders that lead to the
-//! executable of this process, because their owner could replace the executable.
+//! (user_namespaces(7)). The owner may be root, or anybody. Such an owner is trusted with nothing more than
+//! it has anyway: with the folders that are root's on every Linux system, and with the folders that lead to
+//! the executable of this process, because their owner could replace the executable.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -190,8 +190,8 @@ pub fn names(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     })
 }
 
-/// The first of several names that leads to something of this user, else the first name that leads to nothing.
-/// Names that other users have taken are passed over.
+/// The first of several names that leads to something of this user, else the first name that leads to
+/// nothing. Names that other users have taken are passed over.
 ///
 /// # Errors
 /// If other users have taken all names, or a name cannot be examined.
@@ -242,8 +242,8 @@ impl FoundName {
     }
 }
 
-/// Makes a folder of this user alone at the path, or at another of its [`names`], if there is none. Prints the
-/// name that another user has taken.
+/// Makes a folder of this user alone at the path, or at another of its [`names`], if there is none. Prints
+/// the name that another user has taken.
 ///
 /// # Errors
 /// If there is something else of this user, or no folder can be made.

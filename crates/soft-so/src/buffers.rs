@@ -1,8 +1,9 @@
 //! Interposes the allocator functions of the C library, so that page-aligned allocations come from shared
 //! memory. Interposes shmget(2) for programs that insist on huge pages.
 //!
-//! Another allocator may come before this library, for example by LD_PRELOAD inside the run. This library's own
-//! calls must reach that allocator, too: memory from its malloc(3) must not reach the free(3) of the C library.
+//! Another allocator may come before this library, for example by LD_PRELOAD inside the run. This library's
+//! own calls must reach that allocator, too: memory from its malloc(3) must not reach the free(3) of the C
+//! library.
 
 use crate::next::{Next, next};
 use doorbell_soft::memory::arena;

@@ -67,8 +67,8 @@ fn it_asks_for_no_newer_glibc_than_the_docs_say() {
     assert!(docs.contains(&format!("glibc {major}.{minor}")), "docs/run.md says so");
 }
 
-/// With link-time optimisation, the compiler inlines a function with a body into the calls of its name. So the
-/// library would call its own free(3) where another allocator comes first.
+/// With link-time optimisation, the compiler inlines a function with a body into the calls of its name. So
+/// the library would call its own free(3) where another allocator comes first.
 #[test]
 fn functions_of_the_allocator_are_jumps() {
     let bytes = std::fs::read(library()).expect("it can be read");

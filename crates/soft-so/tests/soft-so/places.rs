@@ -1,5 +1,5 @@
-//! Programs in unusual places and settings: with core dumps, locked memory, few addresses, many mappings, under
-//! valgrind, and in namespaces. Tests skip what the machine does not permit.
+//! Programs in unusual places and settings: with core dumps, locked memory, few addresses, many mappings,
+//! under valgrind, and in namespaces. Tests skip what the machine does not permit.
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, call};

@@ -416,8 +416,8 @@ fn lives() {
     let all: Vec<*mut ibv_mw> =
         std::iter::repeat_with(|| alloc(node, node.pd, TYPE_1)).take_while(|mw| !mw.is_null()).collect();
     assert_eq!(errno(), libc::ENOMEM);
-    // The device reports 1048575 for both together, besides a region that strict mode may need. A region and a
-    // window exist already.
+    // The device reports 1048575 for both together, besides a region that strict mode may need. A region and
+    // a window exist already.
     assert_eq!(all.len(), 1_048_575 - 2 + 1);
     all.into_iter().for_each(|mw| dealloc(node, mw));
     dealloc(node, mw);

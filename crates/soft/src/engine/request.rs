@@ -31,7 +31,8 @@ impl RequestOp {
         }
     }
 
-    /// The opcode whose demands on the initiator's resources it has. An ATOMIC WRITE is answered as an atomic.
+    /// The opcode whose demands on the initiator's resources it has. An ATOMIC WRITE is answered as an
+    /// atomic.
     #[inline]
     pub(crate) const fn answered_as(&self) -> Opcode {
         match self {

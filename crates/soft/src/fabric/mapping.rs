@@ -239,8 +239,8 @@ impl Drop for Mapping {
     }
 }
 
-/// The shared memory that is mapped there, if the mapping contains all these bytes, is writable, and is on the
-/// device of memfds.
+/// The shared memory that is mapped there, if the mapping contains all these bytes, is writable, and is on
+/// the device of memfds.
 fn shared(there: &maps::Mapping, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     let (mapped, inode) = (&there.bytes, there.inode);
     if !there.is_writable() || !there.is_shared || there.device != device {

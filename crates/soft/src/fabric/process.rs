@@ -28,8 +28,8 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// QP numbers begin among this many, so that fabrics have different ones. The records before the first QP's take
-/// memory.
+/// QP numbers begin among this many, so that fabrics have different ones. The records before the first QP's
+/// take memory.
 const FIRST_QPS: usize = 1 << 10;
 
 /// Everything of the device that belongs to this process, apart from its objects. It is created when the
@@ -196,8 +196,8 @@ impl Process {
         self.segment.slots.qp_num(index)
     }
 
-    /// An index for a new QP. ENOMEM if this process has as many QPs as it can have, or the fabric has no slot
-    /// left for more.
+    /// An index for a new QP. ENOMEM if this process has as many QPs as it can have, or the fabric has no
+    /// slot left for more.
     pub(crate) fn hold_qp_index(&'static self) -> Result<HeldNumber, Errno> {
         self.qp_indices.hold(|place| {
             let slot = self.registry.join_again(self.member, &self.segment.slots)?.ok_or(ENOMEM)?;
@@ -292,8 +292,8 @@ fn explain_fabric(error: std::io::Error) -> Errno {
     }
 }
 
-/// The number under which a process claims RECVs: its first slot, and bits that differ from the slot's earlier
-/// processes.
+/// The number under which a process claims RECVs: its first slot, and bits that differ from the slot's
+/// earlier processes.
 fn claimer(member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing, because start times are close to each other.

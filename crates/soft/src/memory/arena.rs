@@ -232,8 +232,8 @@ impl Pieces {
         Some(len)
     }
 
-    /// Whether a range of addresses begins here. A piece must not extend over two ranges, which may be next to
-    /// each other.
+    /// Whether a range of addresses begins here. A piece must not extend over two ranges, which may be next
+    /// to each other.
     fn begins_range(&self, at: u64) -> bool {
         self.ranges.iter().any(|range| range.base() == at)
     }

@@ -1,8 +1,8 @@
 //! The mappings of a process, as the kernel reports them (proc_pid_maps(5)).
 //!
 //! Linux 6.11 and later find the mapping at an address (`PROCMAP_QUERY`). Earlier kernels only list all
-//! mappings, which takes milliseconds if there are many. For this process's own mappings, [`check`] then keeps
-//! the list, and asks the kernel whether the part that it uses still holds.
+//! mappings, which takes milliseconds if there are many. For this process's own mappings, [`check`] then
+//! keeps the list, and asks the kernel whether the part that it uses still holds.
 
 use crate::errno::Errno;
 use crate::sync::Anew;
@@ -207,8 +207,8 @@ fn is_in(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
 }
 
 /// Whether the kernel confirms mappings that were listed earlier: all bytes are mapped, and the first and the
-/// last word of each mapping allow the access. A change of rights in between goes unnoticed. It is as harmless
-/// as a change after the registration.
+/// last word of each mapping allow the access. A change of rights in between goes unnoticed. It is as
+/// harmless as a change after the registration.
 fn still_holds(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
     let first = listed.partition_point(|mapping| mapping.bytes.end <= bytes.start);
     let of_access =
@@ -225,8 +225,8 @@ fn still_holds(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
 fn are_mapped(bytes: &Range<u64>) -> bool {
     const PAGE: u64 = 4096;
     let start = bytes.start & !(PAGE - 1);
-    // MS_ASYNC writes nothing, and only fails if there is a hole (msync(2)). By libc: rustix takes a pointer to
-    // mapped memory. SAFETY: without an effect on memory.
+    // MS_ASYNC writes nothing, and only fails if there is a hole (msync(2)). By libc: rustix takes a pointer
+    // to mapped memory. SAFETY: without an effect on memory.
     unsafe { libc::msync(start as *mut libc::c_void, (bytes.end - start) as usize, libc::MS_ASYNC) == 0 }
 }
 
@@ -243,8 +243,8 @@ fn is_accessible(addr: u64, to_write: bool) -> bool {
     let word = addr as *const u32;
     // The kernel accesses the word, so a word that cannot be accessed is an error of the call (futex(2)): to
     // read it, the call waits for no time while the word is 0. To write it, the call sets no bit of the word,
-    // and wakes no thread. SAFETY: the kernel checks the address. The word keeps its value, and no thread of the
-    // program waits for `own`.
+    // and wakes no thread. SAFETY: the kernel checks the address. The word keeps its value, and no thread of
+    // the program waits for `own`.
     let result = unsafe {
         match to_write {
             true => libc::syscall(libc::SYS_futex, &raw const own, WAKE_OP, 0, 0usize, word, OR_NOTHING),

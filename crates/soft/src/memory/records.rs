@@ -12,12 +12,13 @@ use doorbell_verbs::QpState;
 
 /// Most slots of a process.
 pub(crate) const SLOTS: usize = 9;
-/// QPs of a slot. QP `n` of a process's slot `s`, counted from 0, has index `s * QPS_OF_SLOT + n` in the process.
+/// QPs of a slot. QP `n` of a process's slot `s`, counted from 0, has index `s * QPS_OF_SLOT + n` in the
+/// process.
 const QPS_OF_SLOT: u32 = 1 << QP_BITS;
 /// QP indices of a process.
 pub(crate) const QPS: usize = SLOTS * QPS_OF_SLOT as usize;
-/// QPs that a slot has. In some slot, the other numbers would be the numbers of management QPs (0 and 1) or of
-/// multicast (all ones).
+/// QPs that a slot has. In some slot, the other numbers would be the numbers of management QPs (0 and 1) or
+/// of multicast (all ones).
 pub(crate) const QPS_IN_SLOT: std::ops::Range<u32> = 2..QPS_OF_SLOT - 1;
 /// Most memory regions of a process.
 pub(crate) const MRS: usize = 1 << 20;

@@ -226,8 +226,8 @@ impl Segment {
     /// The record in the header at this offset.
     fn in_header<T>(&self, at: u64) -> &T {
         debug_assert!(at + size_of::<T>() as u64 <= HEADER_BYTES);
-        // SAFETY: within the mapping, which lives as long as `self`; aligned, because offsets and sizes of the
-        // header's records are; atomics take any bytes.
+        // SAFETY: within the mapping, which lives as long as `self`; aligned, because offsets and sizes of
+        // the header's records are; atomics take any bytes.
         unsafe { &*self.header.base().add(at as usize).cast::<T>() }
     }
 
@@ -331,8 +331,9 @@ fn used(header: &Part, area: Area) -> u64 {
     self::header(header).used[area as usize].load(Acquire).min(area.most()) & !(PAGE - 1)
 }
 
-/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size. Pieces
-/// of less than a page share pages with pieces of their size, so that a large piece does not lie between them.
+/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size.
+/// Pieces of less than a page share pages with pieces of their size, so that a large piece does not lie
+/// between them.
 #[derive(Debug)]
 pub(crate) struct Heap {
     segment: &'static Segment,
@@ -361,8 +362,8 @@ impl Heap {
         Some(self.alloc_piece(bytes)?.0)
     }
 
-    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and its
-    /// pages come into being when they are touched.
+    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and
+    /// its pages come into being when they are touched.
     pub(crate) fn alloc_piece(&self, bytes: u64) -> Option<(u64, bool)> {
         let size = bytes.max(64).next_power_of_two();
         let order = size.trailing_zeros() as usize;
