@@ -1,9 +1,9 @@
 //! Decides which files and folders are trusted: only this user and root may have put something into them.
 //!
 //! A user namespace shows one number, 65534, as the owner of the files of all users that it does not map
-//! (user_namespaces(7)). The owner may be root, or anybody. Such an owner is trusted with nothing more than
-//! it has anyway: with the folders that are root's on every Linux system, and with the folders that lead to
-//! the executable of this process, because their owner could replace the executable.
+//! (user_namespaces(7)). The owner may be root, or anybody. Two kinds of such folders are trusted: those that
+//! are root's on every Linux system, and those that lead to the executable of this process. The owner of the
+//! latter could replace the executable anyway.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

@@ -243,7 +243,7 @@ impl Pieces {
 /// without a lock, in any call of the program.
 struct KnownRanges {
     len: AtomicUsize,
-    /// Number of the ancestors' ranges, which come first. What was allocated there is never freed.
+    /// Number of the ancestors' ranges, which come first. Allocations there are never freed.
     inherited: AtomicUsize,
     ranges: [KnownRange; MOST_RANGES],
 }
@@ -497,7 +497,7 @@ mod tests {
         assert!(arena.pieces.ranges.len() > 3, "{:?}", arena.pieces.ranges);
         offsets.sort_by_key(|range| range.start);
         assert!(offsets.windows(2).all(|two| two[0].end <= two[1].start), "{offsets:?}");
-        // What was left of a range is used later. Nothing extends over two ranges.
+        // The rest of a range is used later. Nothing extends over two ranges.
         for (at, len) in arena.pieces.used.clone() {
             assert_eq!(arena.pieces.give_back(at), Some(len));
         }

@@ -240,7 +240,7 @@ impl Segment {
     /// The record in the header at this offset.
     fn in_header<T>(&self, at: u64) -> &T {
         debug_assert!(at + size_of::<T>() as u64 <= HEADER_BYTES);
-        // SAFETY: within the mapping, which lives as long as `self`; aligned, because the offsets and sizes of
+        // SAFETY: within the mapping, which lives as long as `self`; aligned, because offsets and sizes of
         // the header's records are; atomics take any bytes.
         unsafe { &*self.header.base().add(at as usize).cast::<T>() }
     }
