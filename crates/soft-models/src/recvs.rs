@@ -320,7 +320,7 @@ pub fn answered() -> u64 {
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let slots = Slots::of(&shared.segment, shared.rq()).expect("it has slots");
-        let receipt = slots.front(GENERATION).ok().expect("a RECV").receipt(0);
+        let receipt = slots.front(GENERATION).expect("a RECV").receipt(0);
         let answer = Rc::new(AtomicU64::new(0));
         let sender = with(&shared, |shared| shared.send(1));
         let poller = {
