@@ -119,7 +119,8 @@ impl SharedRecvs {
         }
     }
 
-    /// Completes the oldest RECV with a payload that its slot carries, as the engine does. Called by a sender.
+    /// Completes the oldest RECV with a payload that its slot carries, as the engine does. Called by a
+    /// sender.
     fn send_carried(&self, claimer: u32) -> Option<Receipt> {
         let slots = Slots::of(&self.segment, self.rq())?;
         let front = slots.front(GENERATION).ok()?;
@@ -319,7 +320,7 @@ pub fn answered() -> u64 {
         shared.qp().lane.store(1, SeqCst);
         shared.post(0);
         let slots = Slots::of(&shared.segment, shared.rq()).expect("it has slots");
-        let receipt = slots.front(GENERATION).ok().expect("a RECV").receipt(0);
+        let receipt = slots.front(GENERATION).expect("a RECV").receipt(0);
         let answer = Rc::new(AtomicU64::new(0));
         let sender = with(&shared, |shared| shared.send(1));
         let poller = {
@@ -348,9 +349,9 @@ pub fn answered() -> u64 {
 /// the owner's program has the buffer for itself afterwards.
 ///
 /// The owner posts the slot again when the sender has ended, although it may do so before. Its plain store of
-/// the new state then follows the sender's first change of the old state, and the sender's second change fails,
-/// because no store comes between the store of a compare-and-swap and the store that it has loaded. loom does
-/// not know that.
+/// the new state then follows the sender's first change of the old state, and the sender's second change
+/// fails, because no store comes between the store of a compare-and-swap and the store that it has loaded.
+/// loom does not know that.
 fn placed(taken_by: TakenBy) {
     let shared = Rc::new(SharedRecvs::new(1, taken_by));
     shared.qp().lane.store(1, SeqCst);

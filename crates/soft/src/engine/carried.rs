@@ -1,9 +1,9 @@
 //! Messages whose payload lies in the slot of a RECV until the receiver polls.
 //!
-//! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE must
-//! not be overwritten by it. So the sender keeps where these payloads belong. Before a request touches such
-//! bytes, the sender places the payloads itself, all up to the one that belongs there. In nearly all programs,
-//! RECVs use other memory than READs and WRITEs, and no payload is placed in this way.
+//! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE
+//! must not be overwritten by it. So the sender keeps where these payloads belong. Before a request touches
+//! such bytes, the sender places the payloads itself, all up to the one that belongs there. In nearly all
+//! programs, RECVs use other memory than READs and WRITEs, and no payload is placed in this way.
 
 use super::far_memory::FarMemory;
 use super::refusal::Refusal;

@@ -8,8 +8,8 @@ use crate::rings::recvs::Receipt;
 /// The responder may answer as soon as it sees the request. The answer may arrive before the posting thread
 /// goes on. So the completion gets its place in the CQ before the responder can see anything of the request.
 pub(crate) trait Completing {
-    /// Gives the completion its place, behind the RECVs that have arrived. Called before the responder can see
-    /// the request. `recv` is the RECV that the message takes, and its owner. A second call only sets the
+    /// Gives the completion its place, behind the RECVs that have arrived. Called before the responder can
+    /// see the request. `recv` is the RECV that the message takes, and its owner. A second call only sets the
     /// RECV.
     fn enter(&self, recv: Option<(Owner<'_>, Receipt)>);
 

@@ -181,8 +181,8 @@ impl Direct {
         self.to.holds()
     }
 
-    /// Carries out a WRITE of one SGE, or gathers it. `own` is the QP's process and protection domain. `enter`
-    /// is called before the responder can see the WRITE.
+    /// Carries out a WRITE of one SGE, or gathers it. `own` is the QP's process and protection domain.
+    /// `enter` is called before the responder can see the WRITE.
     #[inline(always)]
     pub(super) fn write(
         &mut self,

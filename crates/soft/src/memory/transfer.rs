@@ -362,8 +362,8 @@ fn changes(op: AtomicOp, found: u64) -> bool {
 const ATOMIC_TRIES: u32 = 4;
 
 /// Carries out an atomic on a word that is mapped here; returns its old value. `has_late` is called between
-/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is loaded
-/// again.
+/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is
+/// loaded again.
 ///
 /// # Safety
 /// The word is mapped and aligned.
@@ -391,8 +391,8 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl F
 }
 
 /// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
-/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns `true`,
-/// the word is read again.
+/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns
+/// `true`, the word is read again.
 pub(crate) fn atomic_foreign(
     pid: u32,
     addr: u64,

@@ -180,7 +180,8 @@ impl RqSlot {
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
-    /// Frees the slot: the completion of the RECV whose posted state was `posted` is taken. Called by the owner.
+    /// Frees the slot: the completion of the RECV whose posted state was `posted` is taken. Called by the
+    /// owner.
     pub(crate) fn set_taken(&self, posted: SlotState) {
         // Release: a sender that sees it also sees the payload in the RECV's buffers.
         self.state.store(posted.taken().0, Release);
@@ -365,7 +366,8 @@ impl<'a> Slots<'a> {
                         self.advance(position);
                         continue;
                     }
-                    // The claimer of a RECV that was taken has advanced the head before it completed the RECV.
+                    // The claimer of a RECV that was taken has advanced the head before it completed the
+                    // RECV.
                     Some(SlotPhase::Free) | None => {}
                 }
             }
@@ -764,8 +766,8 @@ impl RecvDone {
     /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
     #[inline(always)]
     pub(crate) fn write(self, slot: &RqSlot) {
-        // Relaxed: the state publishes the words of a claimed slot. A sender that places the payload of a done
-        // one finds nothing to place.
+        // Relaxed: the state publishes the words of a claimed slot. A sender that places the payload of a
+        // done one finds nothing to place.
         for (to, from) in slot.words.iter().zip(self.to_words()) {
             to.store(from, Relaxed);
         }
@@ -932,8 +934,8 @@ impl Completer<'_> {
         }
     }
 
-    /// Index and record of the CQ for RECVs of this queue. Relaxed, here and in [`Completer::rq`]: the records
-    /// are unchanged since the QP was found to accept messages.
+    /// Index and record of the CQ for RECVs of this queue. Relaxed, here and in [`Completer::rq`]: the
+    /// records are unchanged since the QP was found to accept messages.
     fn cq(&self, rq: &RqRecord) -> Option<(u32, &CqRecord)> {
         let cq = self.srq.map_or(&self.qp.cq, |_| &rq.cq).load(Relaxed);
         Some((cq, self.segment.cq(cq as usize)?))

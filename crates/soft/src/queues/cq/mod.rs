@@ -8,8 +8,8 @@
 //!   lane itself, so senders announce nothing.
 //!
 //! The completion of a send is entered into the private queue before its peer can see the request, with the
-//! positions of ring and lane at that time. So completions are returned in the order in which they arrived, and
-//! the peer's answer to a request never precedes the request's completion.
+//! positions of ring and lane at that time. So completions are returned in the order in which they arrived,
+//! and the peer's answer to a request never precedes the request's completion.
 
 mod shown;
 mod state;
@@ -244,8 +244,8 @@ impl Cq {
         self.state.looks_empty(self.process.segment)
     }
 
-    /// Asks for an event at the next completion (ibv_req_notify_cq(3)). If the CQ holds one, the event comes at
-    /// once, as from a ConnectX.
+    /// Asks for an event at the next completion (ibv_req_notify_cq(3)). If the CQ holds one, the event comes
+    /// at once, as from a ConnectX.
     pub(crate) fn request_notify(self: &Arc<Cq>, solicited_only: bool) {
         if self.tells && !self.is_looked_at.swap(true, Relaxed) {
             self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);

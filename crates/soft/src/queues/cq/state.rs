@@ -72,8 +72,8 @@ pub(crate) struct SendDone {
 /// took effect.
 ///
 /// It is entered before the responder can see the request, so that it precedes everything that the responder
-/// sends because of the request. It is *due* when the request is done. The thread that posts marks it as done.
-/// If that thread does not get that far for a while, other threads find out by the receipt.
+/// sends because of the request. It is *due* when the request is done. The thread that posts marks it as
+/// done. If that thread does not get that far for a while, other threads find out by the receipt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
