@@ -259,7 +259,7 @@ impl Cq {
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
     pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
         let mut state = self.state.lock();
-        if state.held(u64::from(self.cqe.load(Relaxed))) > u64::from(cqe) {
+        if state.held(u64::from(cqe)) > u64::from(cqe) {
             return Err(EINVAL);
         }
         // Release: a process that finds the ring sees its cells initialised.

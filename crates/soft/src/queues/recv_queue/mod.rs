@@ -483,7 +483,8 @@ impl RecvQueue {
     pub(crate) fn holds_told(&self, what: RecvNotice, wanted: impl Fn(&RecvDone) -> bool) -> bool {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let Some(position) = state.entries[index as usize].position else { return false };
+        let entry = state.entries.get(index as usize);
+        let Some(position) = entry.and_then(|entry| entry.position) else { return false };
         what.is_at(position) && self.done_at(&state, position).is_some_and(|done| wanted(&done))
     }
 
@@ -491,7 +492,8 @@ impl RecvQueue {
     pub(crate) fn is_unfinished(&self, what: RecvNotice) -> bool {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
-        let is_it = state.entries[index as usize].position.is_some_and(|position| what.is_at(position));
+        let entry = state.entries.get(index as usize);
+        let is_it = entry.and_then(|entry| entry.position).is_some_and(|position| what.is_at(position));
         let slot = state.layout.slot(self.process, index).filter(|_| is_it);
         slot.is_some_and(|slot| matches!(slot.state().phase(), SlotPhase::Placing(_)))
     }
