@@ -29,7 +29,8 @@ impl Completing for NoCompletion {
     }
 }
 
-/// The completion of a request with several receivers. None of them alone has all of it.
+/// The completion of a request with several receivers. It gets no receipt, because the receipt of one
+/// receiver does not show that the request is done.
 pub(crate) struct OfMany<'a>(pub(crate) &'a dyn Completing);
 
 impl Completing for OfMany<'_> {

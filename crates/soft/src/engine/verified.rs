@@ -19,7 +19,7 @@ pub(super) struct Verified {
     pub(super) qpn: u32,
     /// Generation of the QP number.
     pub(super) generation: u32,
-    /// The protection domain of the memory that messages access.
+    /// Protection domain of the memory that messages access.
     pub(super) pd: u32,
     enabled: AccessFlags,
     max_dest_rd_atomic: u8,
