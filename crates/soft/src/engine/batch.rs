@@ -60,7 +60,7 @@ impl Batch {
     }
 
     /// Whether a work request may join the gathered ones. Only requests of one direction are gathered
-    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet, or a WRITE could
+    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet. Or a WRITE could
     /// send bytes that an earlier READ has not fetched yet.
     #[inline]
     pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {

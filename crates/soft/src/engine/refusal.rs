@@ -32,7 +32,7 @@ impl Refusal {
     pub(super) fn to_word(self) -> u64 {
         match self {
             // A process that receives a message for a requester has the whole message in its own memory, so
-            // the last two do not occur there.
+            // neither `Taking` nor `Local` occurs there.
             Refusal::Silence | Refusal::Taking | Refusal::Local => 0,
             Refusal::CqFull => 1,
             Refusal::Fault(Fault::NoRecv) => 2,

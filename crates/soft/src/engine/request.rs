@@ -60,7 +60,7 @@ impl RequestOp {
         }
     }
 
-    /// The rkey of the memory window to invalidate, if there is one.
+    /// The rkey of the memory window to invalidate; `None` if the operation invalidates none.
     #[inline]
     pub(crate) fn invalidated_key(&self) -> Option<u32> {
         match self {

@@ -299,7 +299,7 @@ impl Requester {
         self.unanswered(Obstacle::Delay)
     }
 
-    /// The result of a work request for a QP whose process this process cannot reach, or that does not exist.
+    /// The result of a work request for a QP whose process does not exist or cannot be reached.
     pub(super) fn unreached(&self, dest_qpn: Option<u32>) -> Outcome {
         let exists = || dest_qpn.is_some_and(|qpn| self.process.has_peer(qpn));
         if self.qp_type == QpType::Rc && exists() { self.delay() } else { self.silence() }
@@ -312,8 +312,8 @@ impl Requester {
         }
     }
 
-    /// The responder `qpn` in the peer, or in this process if `peer` is `None`. `takes_recv` tells if the
-    /// message takes a RECV.
+    /// The responder `qpn` in the peer, or in this process if `peer` is `None`. `takes_recv` tells whether
+    /// the message takes a RECV.
     #[inline(always)]
     pub(super) fn responder<'a>(
         &self,

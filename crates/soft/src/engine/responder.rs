@@ -133,8 +133,8 @@ impl Message<'_> {
 }
 
 impl<'a> Responder<'a> {
-    /// The QP with this number in the owner's segment; `None` if there is none. `takes_recv` tells if the
-    /// message takes a RECV.
+    /// The QP with this number in the owner's segment; `None` if the segment has no such QP. `takes_recv`
+    /// tells whether the message takes a RECV.
     #[inline(always)]
     pub(super) fn of(
         process: &'static Process,
@@ -339,7 +339,7 @@ impl<'a> Responder<'a> {
     pub(super) fn establish(&self) {
         let (index, generation) = (self.segment.slots.index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
-        // Relaxed: only one sender swaps the generation in, and it publishes no other data.
+        // Relaxed: only one sender swaps the generation in, and the generation publishes no other data.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);

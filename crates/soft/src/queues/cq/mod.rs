@@ -7,9 +7,9 @@
 //! - A receive queue is the CQ's *lane* if its QP is the only one that receives at this CQ. The CQ polls the
 //!   lane itself, so senders announce nothing.
 //!
-//! The completion of a send is entered into the private queue before its peer can see the request, with the
-//! positions of the ring and the lane at that time. So completions are returned in the order in which they
-//! arrived, and the peer's answer to a request never precedes the request's completion.
+//! The completion of a send is entered into the private queue before the peer can see the request. The entry
+//! stores the positions of the ring and the lane at that time. So completions are returned in the order in
+//! which they arrived, and the peer's answer to a request never precedes the request's completion.
 
 mod shown;
 mod state;
@@ -176,13 +176,14 @@ impl Cq {
         self.state.lock().take_back(qp_num, number);
     }
 
-    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since
-    /// they were entered. Returns whether any RECV has arrived.
+    /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
+    /// arrived since. Returns whether any RECV has arrived.
     pub(crate) fn move_back(&self, (qp_num, number): (u32, u64)) -> bool {
         self.state.lock().move_back(qp_num, number)
     }
 
-    /// Notifies the program of an entered completion that is due now.
+    /// Notifies the program of an entered completion that is due now. `is_error` tells whether the request
+    /// failed.
     #[inline(always)]
     pub(crate) fn tell(&self, is_error: bool) {
         wake(Owner::This, self.record, self.index, is_error, |armed| self.holds(armed));
@@ -275,8 +276,8 @@ impl Cq {
 }
 
 impl Sleeping for Cq {
-    /// Notifies the program in place of a sender that was stopped or exited before it notified the program of
-    /// a completion, or while it did so.
+    /// Notifies the program in place of a sender. The sender may have been stopped or have exited before it
+    /// notified the program of a completion, or meanwhile.
     fn look(&self) {
         if armed(self.record) == Armed::Not {
             return;

@@ -37,9 +37,9 @@ pub(crate) struct QpShare {
     pub(crate) generation: AtomicU32,
     /// The QP's number. No other QP gets it while a CQ has a completion of this QP.
     pub(crate) number: Arc<HeldNumber>,
-    /// Number of the last send work request whose completion was taken. The room of all requests up to this
-    /// one is free again. The number changes under the lock of the send CQ. A post that reads an old value
-    /// finds less room than the send queue has.
+    /// Number of the last send work request whose completion was taken. Requests up to this number take no
+    /// room in the send queue any more. The number changes under the lock of the send CQ. A post that reads
+    /// an old value finds less room than the send queue has.
     pub(crate) freed: AtomicU64,
     pub(crate) progress: SendProgress,
     /// The QP's index among the senders of its send CQ. Set once.
@@ -422,8 +422,8 @@ impl CqState {
         self.own.retain(|queued| queued.own.qp_num != qp_num || queued.own.sends < number);
     }
 
-    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since.
-    /// Returns whether any RECV has arrived.
+    /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
+    /// arrived since. Returns whether any RECV has arrived.
     pub(super) fn move_back(&mut self, qp_num: u32, number: u64) -> bool {
         let now = self.arrived();
         let is_meant = |queued: &QueuedSend| queued.own.qp_num == qp_num && queued.own.sends >= number;
@@ -446,8 +446,7 @@ impl CqState {
         }
     }
 
-    /// Finds a due completion behind the first. Another thread has posted the first one's request and is not
-    /// done with the request.
+    /// Finds a due completion behind the first completion, whose request another thread is still posting.
     #[cold]
     fn later_due(&self) -> Option<usize> {
         self.own.iter().position(|queued| self.is_due(queued))
@@ -542,9 +541,9 @@ impl CqState {
         }
     }
 
-    /// Returns the completion of a RECV, which was just taken into `to`. If a send's completion was not due
-    /// before but is due now, the send's completion comes first, because the peer may have sent the message
-    /// because of that send.
+    /// Returns the completion of a RECV, which was just taken into `to`. If a send's completion has become
+    /// due meanwhile, the send's completion comes first. The peer may have sent the message because of that
+    /// send.
     #[inline(always)]
     fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
         if due.is_none()
@@ -599,8 +598,8 @@ impl CqState {
         Ok(())
     }
 
-    /// The receive queues of the CQ's QPs, and its XRC SRQs, to be checked for exited senders. Returns none
-    /// if [`LOOK_EVERY`] has not passed since the last check.
+    /// The receive queues of the CQ's QPs, and its XRC SRQs, to be checked for exited senders. Empty if less
+    /// than [`LOOK_EVERY`] has passed since the last check.
     pub(super) fn queues_to_look_after(&mut self) -> Vec<Arc<RecvQueue>> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Vec::new();
@@ -777,8 +776,8 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
 }
 
 impl Drop for QpShare {
-    /// Changes the generation of the destroyed QP, of which no CQ has a completion any more. SRQs detect lost
-    /// completions by the generation.
+    /// Changes the generation, because the QP is destroyed and no CQ has a completion of the QP. SRQs detect
+    /// lost completions by the generation.
     fn drop(&mut self) {
         if let Some(record) = self.process.segment.qp(self.number.number as usize) {
             record.generation.fetch_add(1, Relaxed);

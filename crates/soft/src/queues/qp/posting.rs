@@ -256,9 +256,9 @@ impl<'a> Posting<'a> {
 
     /// Whether to yield the processor to the peer when the list ends.
     ///
-    /// With few processors, programs share one. A program that polls its memory then keeps the other program
-    /// from running for as long as the kernel allows, which is milliseconds. So a program that posts one
-    /// message at a time, and thus probably waits for the answer, yields to a peer that posts on the same
+    /// With few processors, programs share a processor. A program that polls its memory then keeps the other
+    /// program from running for as long as the kernel allows, which is milliseconds. So a program that posts
+    /// one message at a time, and thus probably waits for the answer, yields to a peer that posts on the same
     /// processor.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {

@@ -235,7 +235,7 @@ impl Qp {
         }
     }
 
-    /// The injected fault that made a work request fail with this status, if one did.
+    /// The injected fault that made a work request fail with this status; `None` if no fault did.
     pub(super) fn fault(&self, sends: &Sends, number: u64, status: WcStatus) -> Option<Cause> {
         let faults = sends.watch.as_ref()?.faults.as_ref()?;
         let times = faults.times(number);

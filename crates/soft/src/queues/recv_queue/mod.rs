@@ -241,8 +241,8 @@ impl RecvQueue {
         self
     }
 
-    /// Sets the XRC domain whose QPs may take RECVs from this SRQ; `None` for no domain. The SRQ's RECVs
-    /// complete in `cq`.
+    /// Sets the XRC domain whose QPs may take RECVs from this SRQ; `None` for no domain. Its RECVs complete
+    /// in `cq`.
     pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
         self.record.cq.store(cq, Relaxed);
         if let Some(record) = self.process.segment.domain(self.index as usize) {
@@ -409,7 +409,8 @@ impl RecvQueue {
         (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
     }
 
-    /// Takes the completion of the next RECV in order, if there is one.
+    /// Takes the completion of the next RECV in order; `None` if that RECV is not complete. Passed-over RECVs
+    /// that are complete by now come first.
     #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<TakenRecv> {
         let mut state = self.state.lock();
@@ -447,8 +448,8 @@ impl RecvQueue {
         pass(self.record, position);
     }
 
-    /// Whether the claimed RECV at this position must be passed over, because it was claimed more than
-    /// [`PATIENCE`] ago. Always `false` for a queue with one sender.
+    /// Whether the claimed RECV at this position must be passed over, because it was first seen claimed more
+    /// than [`PATIENCE`] ago. Always `false` for a queue with one sender.
     fn is_stuck(&self, state: &mut RecvState, position: u64) -> bool {
         if self.senders.take_in_turn() {
             return false;
@@ -508,7 +509,7 @@ impl RecvQueue {
         if self.late.any(|index| late(index).is_some_and(|slot| wanted(&RecvDone::of(slot)))) {
             return true;
         }
-        // The RECV of a position may have been posted again, behind the others.
+        // The RECV of a position may have been offered again at a later position.
         (self.next()..state.tail)
             .filter(|position| state.holds(state.index_of(*position), *position))
             .map_while(|position| self.done_at(&state, position))
@@ -582,7 +583,7 @@ impl RecvQueue {
         if let Some(position) = passed {
             self.pass(position);
         }
-        // In a queue with one sender, the polled position in the record tells senders: see
+        // In a queue with one sender, the record's polled position shows that the completion is taken: see
         // `Receipt::is_taken`.
         if !self.senders.take_in_turn() {
             slot.set_taken(posted);
@@ -848,8 +849,7 @@ impl RecvQueue {
         let tail = state.tail;
         // The generation changes before compare-and-swaps, which are SeqCst too, free the slots. So a sender
         // that finds a slot free reads the new generation from then on. A sender that has read the old
-        // generation either claims a slot before it is freed, so that the loop below sees the claim, or
-        // fails.
+        // generation claims a slot only before the slot is freed, and the loop below sees this claim.
         self.record.generation.fetch_add(1, SeqCst);
         reach(Point::QueueClearing);
         old.end_turn(self.process);
