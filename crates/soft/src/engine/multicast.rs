@@ -45,7 +45,8 @@ impl Requester {
             for qpn in qps.filter(|qpn| slot_of(*qpn) == slot && *qpn != self.num) {
                 match self.send_to_member(caches, peer, (qpn, route), &message) {
                     Outcome::Done(WcStatus::Success) => received += 1,
-                    // The requester itself cannot send, so the other members do not get the datagram either.
+                    // The requester itself cannot send, so the remaining members do not get the datagram
+                    // either.
                     Outcome::Done(status) => return Outcome::Done(status),
                     Outcome::Undelivered | Outcome::Wait(_) => {}
                 }
