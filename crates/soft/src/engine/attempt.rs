@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
 /// The result of an attempt to carry out a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The attempt has ended.
+    /// The attempt has ended with this result of the work request.
     Over(Outcome),
     /// The work request is gathered with others of its post list.
     Gathered,
@@ -28,14 +28,15 @@ pub(crate) enum Attempt {
 /// Why a work request could not be carried out yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// The responder had no RECV; it asks to wait as long as its timer code says.
+    /// The responder had no RECV. The value is its RNR timer code (`min_rnr_timer`, 0 to 31), which sets the
+    /// wait.
     NoRecv(u8),
     /// No answer comes, because no responder takes the message.
     Silence,
     /// No answer comes, for a reason that a NIC does not have: another process is changing a record, does not
     /// serve its memory now, or holds a lock. The request may succeed before its time-out.
     Delay,
-    /// The responder's program is taking an earlier message, which the request must not overtake. It gets as
-    /// much time as it needs, because a NIC would answer.
+    /// The responder's program is taking an earlier message, which the request must not overtake. This wait
+    /// has no limit and uses up no retry, because a NIC would answer.
     Taking,
 }

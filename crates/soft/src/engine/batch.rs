@@ -1,5 +1,5 @@
-//! Gathers WRITEs or READs of one post list to the private memory of one other process. They are moved
-//! together, because a system call for each of them would take most of the time.
+//! Gathers WRITEs or READs of one post list to the private memory of one other process. Their bytes are moved
+//! together, because one system call for each request would take most of the time.
 //!
 //! Gathered work requests keep the order of the list. They have passed all checks except the kernel's check
 //! of the page tables. They are moved when the list ends, and before the QP does anything else.
@@ -20,10 +20,12 @@ pub(crate) struct Batch {
     vectors: Vectors,
     requests: Vec<Gathered>,
     sges: Vec<Sge>,
-    /// Index of the first work request that is not completely moved, and the number of its bytes that are.
+    /// Index of the first work request that is not completely moved, and the number of its bytes that are
+    /// moved.
     next: usize,
     moved: usize,
-    /// The copy that moves the bytes. It began before the first work request was checked.
+    /// The copies that move the bytes, as marked in the processes' copy records. They began before the first
+    /// work request was checked.
     copying: Vec<KeptCopying>,
 }
 
@@ -58,7 +60,7 @@ impl Batch {
     }
 
     /// Whether a work request may join the gathered ones. Only requests of one direction are gathered
-    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet, or a WRITE could
+    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet. Or a WRITE could
     /// send bytes that an earlier READ has not fetched yet.
     #[inline]
     pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {
@@ -93,7 +95,7 @@ impl Batch {
     }
 
     /// Moves the bytes of all gathered work requests, up to the first that cannot be moved. Returns the
-    /// indices of the moved ones and the reason why the next was not moved.
+    /// indices of the moved requests, and the reason why the next one was not moved.
     pub(crate) fn transfer(&mut self) -> (Range<usize>, Option<Unreachable>) {
         let first = self.next;
         while !self.vectors.is_done() {
@@ -110,8 +112,8 @@ impl Batch {
         self.direction == Direction::Read
     }
 
-    /// Lets the bytes of all gathered work requests be moved again. `false` if that is impossible, because
-    /// more than one call has moved them.
+    /// Lets the bytes of all gathered work requests be moved again. `false` if that is impossible, because a
+    /// call has moved or skipped only a part of a piece.
     pub(crate) fn rewind(&mut self) -> bool {
         let can_be = self.vectors.rewind();
         if can_be {
@@ -151,7 +153,7 @@ impl Batch {
         self.requests(self.left()).next()
     }
 
-    /// The number of that work request.
+    /// The number, in its QP, of the first work request that is not completely moved or skipped.
     pub(crate) fn first_number(&self) -> Option<u64> {
         self.requests.get(self.next).map(|request| request.number)
     }
@@ -165,8 +167,8 @@ impl Batch {
             flags: request.flags,
             dest: None,
             len: request.len,
-            // SAFETY: nothing stays gathered when the `Posting` ends, and the payload outlives the `Posting`:
-            // by its lifetime, or after a call of ibv_post_send(3) by the program's promise to that function.
+            // SAFETY: no request stays gathered when the `Posting` ends, and the payload outlives the
+            // `Posting`. Its lifetime ensures this, or the program promises it to ibv_post_send(3).
             inline: request
                 .inline
                 .map(|piece| unsafe { std::slice::from_raw_parts(piece.addr as *const u8, piece.len) }),
@@ -175,12 +177,12 @@ impl Batch {
         })
     }
 
-    /// Ends a work request without any effect, if all earlier ones are done.
+    /// Ends a work request that has had no effect. If requests are gathered, they must be carried out first.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
     }
 
-    /// Begins the copy of a work request, unless the gathered ones have begun it.
+    /// Begins the copy of a work request, unless the gathered requests have begun it.
     #[inline(always)]
     pub(super) fn begin<'a>(&self, copier: Option<&'a Arc<Copier>>) -> Option<Copying<'a>> {
         copier.filter(|_| self.is_empty()).map(Copier::begin)

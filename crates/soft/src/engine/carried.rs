@@ -1,9 +1,10 @@
 //! Messages whose payload lies in the slot of a RECV until the receiver polls.
 //!
 //! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE
-//! must not be overwritten by it. So the sender keeps where these payloads belong. Before a request touches
-//! such bytes, the sender places the payloads itself, all up to the one that belongs there. In nearly all
-//! programs, RECVs use other memory than READs and WRITEs, and no payload is placed in this way.
+//! must not be overwritten by it. So the sender keeps a list of these payloads and their buffers. Before a
+//! request touches such a buffer, the sender itself *places* the buffer's payload and all earlier payloads:
+//! it copies them to their buffers. In nearly all programs, RECVs use other memory than READs and WRITEs, and
+//! no payload is placed in this way.
 
 use super::far_memory::FarMemory;
 use super::refusal::Refusal;
@@ -14,12 +15,12 @@ use crate::memory::transfer::{self, Piece};
 use crate::rings::recvs::{Carried, Placing, PlacingStep, Receipt};
 use std::sync::atomic::Ordering::*;
 
-/// The sender asks this many times whether the receiver has copied a payload that the receiver is copying.
+/// Number of times that the sender checks whether the receiver has finished copying a payload.
 const ASKS: u32 = 200;
-/// Fewest messages among which the sender looks for placed ones.
+/// The sender looks for placed parts only if the list has at least this many parts.
 const FEW: usize = 64;
 
-/// A part of a payload, which belongs into one buffer of a RECV.
+/// A part of a payload that belongs in one buffer of a RECV.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CarriedPart {
     /// Address of the part's first byte in the receiver's process.
@@ -27,7 +28,7 @@ pub(super) struct CarriedPart {
     pub(super) len: u32,
     /// lkey of the buffer.
     pub(super) key: u32,
-    /// The part's first byte in the payload.
+    /// Offset of the part in the payload, in bytes.
     pub(super) from: u32,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct CarriedPart {
 #[derive(Clone, Copy, Debug)]
 struct SentPart {
     part: CarriedPart,
-    /// The number of the receiver's process, and its RECV.
+    /// The number of the receiver's process, and the receipt for its RECV.
     process: u64,
     receipt: Receipt,
 }
@@ -49,7 +50,7 @@ pub(super) struct CarriedSends {
     /// All parts lie between these addresses.
     first: u64,
     end: u64,
-    /// The number of parts at which placed ones are removed.
+    /// When `sent` has this many parts, placed parts are removed.
     most: usize,
 }
 
@@ -67,7 +68,7 @@ impl SentPart {
 }
 
 impl CarriedSends {
-    /// Whether a payload that may not be in place belongs to some of these bytes of a receiver.
+    /// Whether a payload that may not be in place belongs to any of these bytes of a receiver.
     #[inline(always)]
     pub(super) fn touches(&self, host: u64, len: u64) -> bool {
         host < self.end && self.first < host.saturating_add(len) && self.has_part_in(host, len)
@@ -78,7 +79,7 @@ impl CarriedSends {
         self.sent.iter().any(|sent| sent.touches(host, len))
     }
 
-    /// Begins a message.
+    /// Begins the list of parts of a message.
     #[inline(always)]
     pub(super) fn begin(&mut self) {
         self.begun.clear();
@@ -108,12 +109,12 @@ impl CarriedSends {
         self.end = self.end.max(part.host.saturating_add(part.len.into()));
     }
 
-    /// Removes the messages to this process that its program has.
+    /// Removes the messages to this process whose payload its program already has.
     #[cold]
     fn remove_placed(&mut self, (process, segment): (u64, &Segment)) {
         let is_placed = |sent: &SentPart| sent.process == process && sent.receipt.is_taken(segment);
         match self.sent.last().is_some_and(|sent| sent.receipt.is_in_turn()) {
-            // Then they are taken in the order of sending.
+            // The receive queue has one sender, so its messages are taken in the order of sending.
             true => {
                 let placed = self.sent.iter().rposition(is_placed).map_or(0, |last| last + 1);
                 self.sent.drain(..placed);
@@ -218,7 +219,8 @@ impl Responder<'_> {
                 let from = Piece { addr: piece.addr + u64::from(part.from), len: len as usize };
                 Ok(transfer::write(&[from], far)?)
             }
-            // The thread of the receiver writes only what peers may write.
+            // The receiver's service thread writes only to memory that peers may write to, which a RECV's
+            // buffer need not be.
             FarMemory::Served(..) => Err(Refusal::Silence),
         }
     }

@@ -8,13 +8,13 @@ use crate::rings::recvs::Receipt;
 /// The responder may answer as soon as it sees the request. The answer may arrive before the posting thread
 /// goes on. So the completion gets its place in the CQ before the responder can see anything of the request.
 pub(crate) trait Completing {
-    /// Gives the completion its place, behind the RECVs that have arrived. Called before the responder can
-    /// see the request. `recv` is the RECV that the message takes, and its owner. A second call only sets the
-    /// RECV.
+    /// Gives the completion its place, behind the completions of RECVs that have arrived. Called before the
+    /// responder can see the request. `recv` is the RECV that the message takes, and its owner. A second call
+    /// only sets the RECV.
     fn enter(&self, recv: Option<(Owner<'_>, Receipt)>);
 
-    /// Moves the completion behind the RECVs that have arrived since it got its place. Returns whether any
-    /// have arrived.
+    /// Moves the completion behind the completions of RECVs that have arrived since it got its place. Returns
+    /// whether any RECV has arrived.
     fn move_back(&self) -> bool;
 }
 
@@ -29,7 +29,8 @@ impl Completing for NoCompletion {
     }
 }
 
-/// The completion of a request with several receivers. None of them alone has all of it.
+/// The completion of a request with several receivers. It gets no receipt, because the receipt of one
+/// receiver does not show that the request is done.
 pub(crate) struct OfMany<'a>(pub(crate) &'a dyn Completing);
 
 impl Completing for OfMany<'_> {

@@ -1,5 +1,5 @@
-//! Receives messages of processes that cannot access this process's memory. They bring their messages to a
-//! thread of this process.
+//! Receives messages from processes that cannot access this process's memory. Such a process sends its
+//! messages to the service thread of this process.
 
 use super::completing::NoCompletion;
 use super::refusal::Refusal;
@@ -14,7 +14,7 @@ use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp};
 use std::sync::atomic::Ordering::*;
 
-/// Receives messages that other processes brought to the thread of this process.
+/// Receives messages that other processes sent to the service thread of this process.
 #[derive(Debug)]
 pub(crate) struct Engine;
 
@@ -32,7 +32,8 @@ fn receive(delivery: &Delivery, message: &[u8]) -> Result<(), Refusal> {
         let responder = Responder::of(process, here, delivery.to, true).ok_or(Refusal::Silence)?;
         return receive_as(&responder, delivery, message);
     };
-    // With XRC, the SRQ is in this process, and the QP decides whether the message is taken.
+    // With XRC, the SRQ is in this process. The QP decides whether the message is taken, and may be in
+    // another process.
     let peer = match process.is_own(delivery.to) {
         true => None,
         false => Some(process.peer(delivery.to).ok_or(Refusal::Silence)?),

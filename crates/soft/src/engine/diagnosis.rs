@@ -1,5 +1,5 @@
-//! Finds out why a work request was refused or not answered, by repeating the checks. Nothing is recorded at
-//! each check, because nearly all checks succeed.
+//! Determines why a work request was refused or not answered, by repeating the checks. The first check
+//! records nothing, because nearly all checks succeed.
 
 use super::request::Request;
 use crate::fabric::link::Link;
@@ -17,7 +17,7 @@ use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
 use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, Sge};
 use std::sync::atomic::Ordering::*;
 
-/// An access to memory.
+/// An access to memory whose checks are repeated.
 #[derive(Clone, Copy)]
 struct CheckedAccess {
     memory: Memory,
@@ -33,8 +33,8 @@ impl CheckedAccess {
         Cause { check, key: self.key, addr: self.addr, len: self.len, found, other }
     }
 
-    /// Why the access is refused, with the checks in their usual order; `None` if it is not. `place` is the
-    /// region with the key.
+    /// Why the access is refused; `None` if it is allowed. The checks come in their usual order. `place` is
+    /// the region with the key.
     fn refused(&self, place: Option<Place>) -> Option<Cause> {
         let key = |error| Check::Key(self.memory, error);
         let Some(place) = place else { return Some(self.cause(key(KeyError::Unknown), 0, 0)) };
@@ -49,7 +49,7 @@ impl CheckedAccess {
         Some(self.cause(key(error), found, other))
     }
 
-    /// Why a refused access was refused. If all checks hold, the memory itself was not there.
+    /// Why a refused access was refused. If all checks succeed, the memory itself was not mapped.
     fn must_be_refused(&self, place: Option<Place>) -> Cause {
         self.refused(place).unwrap_or_else(|| self.cause(Check::NotThere(self.memory), 0, 0))
     }
@@ -66,7 +66,8 @@ pub(crate) fn local(process: &Process, pd: u32, request: &Request<'_>) -> Cause 
         .unwrap_or(Cause::of(Check::Changed, 0))
 }
 
-/// The cause if the region of a piece of this process's memory holds, but the memory itself is not there.
+/// The cause if the memory of an SGE is not mapped for the access, although its region exists. `None`
+/// otherwise.
 fn missing(process: &Process, sge: &Sge, need: AccessFlags) -> Option<Cause> {
     let place = process.regions.find(sge.lkey)?;
     let begin = place.host.wrapping_add(sge.addr.wrapping_sub(place.region.addr));
@@ -76,7 +77,7 @@ fn missing(process: &Process, sge: &Sge, need: AccessFlags) -> Option<Cause> {
     is_missing(bytes, need.contains(AccessFlags::LOCAL_WRITE)).then_some(cause)
 }
 
-/// Why this process's own piece of memory cannot be used for this access.
+/// Why an SGE of this process does not allow this access; `None` if it does.
 pub(crate) fn of_sge(
     process: &Process,
     memory: Memory,
@@ -105,8 +106,8 @@ impl ResponderMemory<'_> {
         }
     }
 
-    /// Why a QP refuses a one-sided request for `len` bytes. It is given by record, protection domain and
-    /// number.
+    /// Why a QP refuses a one-sided request for `len` bytes. The QP is given by its record, protection domain
+    /// and number.
     pub(super) fn remote(&self, (qp, pd, qpn): (&QpRecord, u32, u32), op: &SendOp, len: u32) -> Cause {
         let (remote, need, len) = match *op {
             SendOp::Send | SendOp::SendWithImm(_) => return Cause::of(Check::Changed, 0),
@@ -139,13 +140,13 @@ impl ResponderMemory<'_> {
         {
             return access.cause(Check::Misaligned, 0, 0);
         }
-        // A window that this QP may use has a domain of its own.
+        // A window has a domain of its own in place of a protection domain.
         let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
         CheckedAccess { pd: domain, ..access }.must_be_refused(place)
     }
 
-    /// Why the oldest RECV cannot take a message of `total` bytes. `pd` is the protection domain of its
-    /// queue.
+    /// Why the oldest RECV cannot take a message of `total` bytes. `pd` is the protection domain of the
+    /// RECV's queue.
     pub(super) fn recv(&self, front: &Front<'_>, pd: u32, total: u64) -> Cause {
         let (sges, room) = front.room();
         let mut left = total;
@@ -169,7 +170,7 @@ impl ResponderMemory<'_> {
     }
 }
 
-/// The message of a requester that gets no answer.
+/// A message that gets no answer, as its requester has sent it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unanswered {
     pub(crate) from: u32,

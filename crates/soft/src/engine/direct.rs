@@ -1,15 +1,15 @@
 //! The direct path of a WRITE, and of a SEND whose payload fits into its completion.
 //!
 //! The *usual path* (`requester`, `responder`) checks everything that a message needs. After a responder has
-//! taken a message, the direct path reuses the checked facts for the next ones. They hold as long as three
-//! counters are unchanged:
+//! taken a message, the direct path reuses the checked facts for the next messages. They hold as long as
+//! three counters are unchanged:
 //! - the *version* of the responder QP's *record*, which describes the QP in its process's segment;
 //! - the version of the record of the region that the message reads or writes;
 //! - the *epoch* of this process's regions, which counts their changes.
 //!
-//! A *generation* tells the lives of a QP number apart. An *arena* is the part of a segment for program
-//! buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*: [`Batch`]
-//! copies their bytes together, at the end of the *list*. A list is the work requests of one
+//! A *generation* distinguishes the successive uses of a QP number. An *arena* is the part of a segment for
+//! program buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*:
+//! [`Batch`] copies their bytes together, at the end of the *list*. A list is the work requests of one
 //! ibv_post_send(3).
 
 use super::batch::Batch;
@@ -41,7 +41,7 @@ pub(crate) struct Direct {
 struct DirectTo {
     peer: Arc<Peer>,
     verified: Verified,
-    /// The QP as a requester that accesses memory of its own process, and of the peer.
+    /// The QP's copy records for memory of its own process, and of the peer.
     own: Arc<Copier>,
     far: Arc<Copier>,
 }
@@ -99,7 +99,7 @@ struct WrittenRegion {
     is_foreign: bool,
 }
 
-/// The bytes that a WRITE goes to.
+/// The destination of a WRITE.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     at: u64,
@@ -142,7 +142,7 @@ impl PlainWrite<'_> {
 }
 
 impl DirectTo {
-    /// Whether the facts about the responder hold.
+    /// Whether the facts about the responder still hold.
     #[inline(always)]
     fn holds(&self) -> bool {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
@@ -175,7 +175,7 @@ impl Direct {
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
     }
 
-    /// Whether the facts about the responder hold.
+    /// Whether the facts about the responder still hold.
     pub(super) fn holds(&self) -> bool {
         self.to.holds()
     }
@@ -236,7 +236,8 @@ impl Direct {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
-        // The payload goes to the receive queue, and not to memory of the program.
+        // Only `own` begins a copy, because the payload goes to the receive queue and not to memory of the
+        // peer's program.
         let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
@@ -256,7 +257,7 @@ impl Direct {
 }
 
 impl DirectRegions {
-    /// Like [`Direct::write`]. The copy has begun.
+    /// Carries out a WRITE, like [`Direct::write`]. The caller has begun the copy.
     #[inline(always)]
     fn write(
         &mut self,
@@ -274,7 +275,8 @@ impl DirectRegions {
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
-        // The usual path places the payload of an earlier SEND that belongs there.
+        // The payload of an earlier SEND belongs to some of these bytes. The usual path places that payload
+        // first.
         if caches.carried.touches(host, len) {
             return Written::Not;
         }
@@ -321,7 +323,7 @@ impl DirectRegions {
         Some(())
     }
 
-    /// The bytes that a WRITE of `len` bytes goes to.
+    /// The destination of a WRITE of `len` bytes.
     #[inline(always)]
     fn target(
         &mut self,
@@ -336,7 +338,7 @@ impl DirectRegions {
         }
         let WrittenRegion { region, at, host, is_foreign } = self.written.as_ref()?;
         let offset = region.offset_of(remote.addr, len)?;
-        // The peer names its own addresses, so the sum may overflow.
+        // The peer chooses `host`, so the sum may overflow.
         Some(Target { at: at + offset, host: host.wrapping_add(offset), is_foreign: *is_foreign })
     }
 

@@ -6,14 +6,15 @@ use crate::memory::transfer::{self, Far, Piece, Unreachable};
 /// The location of a region's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FarMemory<'a> {
-    /// This process can access them.
+    /// This process can access the bytes.
     Reached(Far),
-    /// The thread of their own process accesses them on request.
+    /// The service thread of the responder's process accesses the bytes on request.
     Served(&'a Link, ServedBytes),
 }
 
 impl FarMemory<'_> {
-    /// Like [`transfer::write`]. The ticket names the work request.
+    /// Writes the pieces to the responder's memory, like [`transfer::write`]. The ticket names the work
+    /// request.
     pub(super) fn write(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             FarMemory::Reached(far) => transfer::write(pieces, far),
@@ -21,7 +22,8 @@ impl FarMemory<'_> {
         }
     }
 
-    /// Like [`transfer::read`]. The ticket names the work request.
+    /// Reads the responder's memory into the pieces, like [`transfer::read`]. The ticket names the work
+    /// request.
     pub(super) fn read(self, pieces: &[Piece], ticket: impl FnOnce() -> Ticket) -> Result<(), Unreachable> {
         match self {
             FarMemory::Reached(far) => transfer::read(pieces, far),

@@ -8,8 +8,8 @@ use crate::memory::windows::{invalidate_in, is_bound_by};
 use doorbell_transport::{Fault, Keys};
 
 impl Responder<'_> {
-    /// Receives a SEND with invalidate. An rkey of no window that the QP has bound is an access error and
-    /// takes no RECV.
+    /// Receives a SEND with invalidate. If the QP has bound no window with this rkey, the SEND causes an
+    /// access error and takes no RECV.
     #[cold]
     pub(super) fn receive_invalidating(
         &self,
@@ -17,21 +17,22 @@ impl Responder<'_> {
         message: &Message<'_>,
         rkey: u32,
     ) -> Result<(), Refusal> {
-        // A process that was already asked to receive the message may have invalidated the window. This is no
-        // fault.
+        // If the service thread of the responder's process was asked before to receive this message, it may
+        // have invalidated the window already. This is no fault.
         if self.has_asked(message).is_none() && !is_bound_by(self.segment, rkey, self.qpn) {
             return Err(Fault::Access.into());
         }
         self.receive(caches, message)
     }
 
-    /// Invalidates the window, once a RECV is taken for the message.
+    /// Invalidates the window with this rkey. Called after the message has taken a RECV.
     #[cold]
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                // An error means that the owner has invalidated it meanwhile. No copy uses the window now:
-                // only the peer that sends this message may use it, and has ended its earlier copies.
+                // An error means that the program has invalidated the window meanwhile. No copy uses the
+                // window now: only the peer that sends this message may use the window, and it has ended its
+                // earlier copies.
                 let _ = self.process.regions.invalidate(self.segment, self.qpn, rkey);
             }
             Owner::Peer(_) => {

@@ -15,7 +15,8 @@ use doorbell_verbs::WcStatus;
 use std::sync::Arc;
 
 impl Requester {
-    /// Sends a datagram to all members of the groups but the sending QP (IB specification vol. 1, 10.5.2.1).
+    /// Sends a datagram to all members of the groups except the sending QP (IB specification vol. 1,
+    /// 10.5.2.1).
     #[cold]
     pub(super) fn multicast(
         &self,
@@ -38,12 +39,14 @@ impl Requester {
             };
             let peer = peer.as_ref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
-            // A process with QPs of several slots in groups is visited once for each slot.
+            // A process may have QPs of several slots in groups. The loop visits it once for each of these
+            // slots.
             let qps = members(segment, address).into_iter().map(|index| segment.slots.qp_num(index));
             for qpn in qps.filter(|qpn| slot_of(*qpn) == slot && *qpn != self.num) {
                 match self.send_to_member(caches, peer, (qpn, route), &message) {
                     Outcome::Done(WcStatus::Success) => received += 1,
-                    // The requester itself cannot send.
+                    // The requester itself cannot send, so the remaining members do not get the datagram
+                    // either.
                     Outcome::Done(status) => return Outcome::Done(status),
                     Outcome::Undelivered | Outcome::Wait(_) => {}
                 }

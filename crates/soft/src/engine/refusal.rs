@@ -12,9 +12,9 @@ pub(super) enum Refusal {
     CqFull,
     /// The process has exited, or its records are invalid.
     Silence,
-    /// The process is placing the payload of an earlier message, which the request must not overtake.
+    /// The receiver is copying the payload of an earlier message, which the request must not overtake.
     Taking,
-    /// The requester's own memory is not there. The responder takes no part in this.
+    /// The requester's own memory is not mapped. The responder takes no part in this.
     Local,
 }
 
@@ -27,11 +27,12 @@ impl Refusal {
         }
     }
 
-    /// The word that stands for a refusal between processes. Words keep their meaning, because processes may
-    /// have different builds of the library.
+    /// The word that encodes a refusal between processes. Words keep their meaning forever, because processes
+    /// may have different builds of the library.
     pub(super) fn to_word(self) -> u64 {
         match self {
-            // A process that receives a message for a requester has the whole message in its own memory.
+            // A process that receives a message for a requester has the whole message in its own memory, so
+            // neither `Taking` nor `Local` occurs there.
             Refusal::Silence | Refusal::Taking | Refusal::Local => 0,
             Refusal::CqFull => 1,
             Refusal::Fault(Fault::NoRecv) => 2,

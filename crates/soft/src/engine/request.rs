@@ -11,7 +11,7 @@ pub(crate) const ATOMIC_WRITE_BYTES: u32 = 8;
 /// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestOp {
-    /// An operation that `doorbell_verbs` has.
+    /// An operation of `doorbell_verbs`.
     Verb(SendOp),
     /// SEND with invalidate. The value is the rkey to invalidate.
     SendWithInvalidate(u32),
@@ -31,8 +31,8 @@ impl RequestOp {
         }
     }
 
-    /// The opcode whose demands on the initiator's resources it has. An ATOMIC WRITE is answered as an
-    /// atomic.
+    /// The opcode that decides which initiator resources (`max_rd_atomic`) the operation needs. An ATOMIC
+    /// WRITE is answered as an atomic.
     #[inline]
     pub(crate) const fn answered_as(&self) -> Opcode {
         match self {
@@ -41,7 +41,7 @@ impl RequestOp {
         }
     }
 
-    /// The `enum ibv_wc_opcode` of its completion.
+    /// The `enum ibv_wc_opcode` of the operation's completion.
     pub(crate) fn wc_opcode(&self) -> u32 {
         match self {
             RequestOp::AtomicWrite(_) => WC_ATOMIC_WRITE,
@@ -60,7 +60,7 @@ impl RequestOp {
         }
     }
 
-    /// The rkey of the memory window to invalidate, if there is one.
+    /// The rkey of the memory window to invalidate; `None` if the operation invalidates none.
     #[inline]
     pub(crate) fn invalidated_key(&self) -> Option<u32> {
         match self {
@@ -69,7 +69,7 @@ impl RequestOp {
         }
     }
 
-    /// The responder's memory in the request, if it has any.
+    /// The responder's memory that the request names; `None` if it names no memory.
     pub(crate) fn remote(&self) -> Option<RemoteAddr> {
         match self {
             RequestOp::Verb(op) => op.remote(),

@@ -30,9 +30,9 @@ pub(crate) struct Requester {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) pd: u32,
-    /// Type of the QPs that it sends to, as in their records.
+    /// Type of the QPs that this QP sends to, as in their records.
     pub(crate) responder_type: u32,
-    /// The QP as a requester that accesses memory of its own process.
+    /// The QP's copy record for memory of its own process.
     pub(crate) own: Arc<Copier>,
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct Scratch {
     pub(crate) batch: Batch,
     /// The process of the connected peer, or of the last datagram's destination.
     pub(crate) peer: Option<Arc<Peer>>,
-    /// The QP as a requester that accesses memory of the peer that it accessed last.
+    /// The QP's copy record for memory of the peer that it accessed last.
     pub(super) far: Option<Arc<Copier>>,
     /// The process of the SRQ that the last request was for, if it is another process (XRC).
     pub(super) srq_peer: Option<Arc<Peer>>,
-    /// The QP as a requester that accesses memory of that process.
+    /// The QP's copy record for memory of the SRQ's process.
     pub(super) srq_far: Option<Arc<Copier>>,
-    /// The connected responder, if it took the last WRITE or SEND.
+    /// The direct path to the connected responder, after it took a WRITE or SEND.
     direct: Option<Direct>,
 }
 
@@ -85,13 +85,13 @@ impl Scratch {
         direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags), enter)
     }
 
-    /// Forgets the peer. The connected QP or its process may be another one from here on.
+    /// Forgets the peer, because the connected QP or its process may be another one from now on.
     pub(crate) fn forget_peer(&mut self) {
         (self.peer, self.far, self.direct) = (None, None, None);
         (self.srq_peer, self.srq_far) = (None, None);
     }
 
-    /// Ends a work request without any effect, if all earlier ones are done.
+    /// Ends a work request that has had no effect. If requests are gathered, they must be carried out first.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         self.batch.in_turn(outcome)
     }
@@ -100,7 +100,7 @@ impl Scratch {
 /// A process has no copy record left for another requester.
 pub(super) struct TooManyCopiers;
 
-/// The destination of a work request, and the rights for it.
+/// The destination of a work request, and the attributes that its checks need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     /// QP number of the responder; `None` if the path leads to no port of this fabric.
@@ -118,8 +118,7 @@ pub(crate) struct Route {
 }
 
 impl Requester {
-    /// Tries to carry out a work request, or gathers it. The queues call this. `completing` is the request's
-    /// completion.
+    /// Tries to carry out a work request, or gathers it. `completing` is the request's completion.
     pub(crate) fn attempt(
         &self,
         scratch: &mut Scratch,
@@ -150,13 +149,13 @@ impl Requester {
         attempt
     }
 
-    /// The result of a gathered work request with bytes that could not be moved.
+    /// The result of a gathered work request whose bytes could not be moved.
     pub(crate) fn not_moved(&self, scratch: &Scratch, dest_qpn: u32, cause: Unreachable) -> Outcome {
         if cause == Unreachable::Local {
             return Outcome::Done(WcStatus::LocProtErr);
         }
         if self.process.is_own(dest_qpn) {
-            // With the QP in this process, only the memory of an SRQ can be in another process.
+            // The responder QP is in this process, so only an XRC SRQ's memory can be in another process.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
                 None => self.silence(),
@@ -300,7 +299,7 @@ impl Requester {
         self.unanswered(Obstacle::Delay)
     }
 
-    /// The result of a work request for a QP whose process this process cannot reach, or that does not exist.
+    /// The result of a work request for a QP whose process does not exist or cannot be reached.
     pub(super) fn unreached(&self, dest_qpn: Option<u32>) -> Outcome {
         let exists = || dest_qpn.is_some_and(|qpn| self.process.has_peer(qpn));
         if self.qp_type == QpType::Rc && exists() { self.delay() } else { self.silence() }
@@ -313,8 +312,8 @@ impl Requester {
         }
     }
 
-    /// The responder `qpn` in the peer, or in this process if `peer` is `None`. `takes_recv` tells if the
-    /// message takes a RECV.
+    /// The responder `qpn` in the peer, or in this process if `peer` is `None`. `takes_recv` tells whether
+    /// the message takes a RECV.
     #[inline(always)]
     pub(super) fn responder<'a>(
         &self,
@@ -347,7 +346,8 @@ impl Requester {
         scratch.peer.is_some()
     }
 
-    /// The requester that a message to this peer needs, if it needs one; see [`Requester::find_copier`].
+    /// The copy record that a message to this peer needs. `None` if the message accesses no memory of the
+    /// peer's program. See [`Requester::find_copier`].
     #[inline(always)]
     pub(super) fn copier_for<'a>(
         &self,
@@ -363,7 +363,8 @@ impl Requester {
         }
     }
 
-    /// This QP as a requester at a peer; `None` if the peer has too many. `far` is kept for the next message.
+    /// This QP's copy record at a peer; `None` if all of the peer's copy records are in use. `far` keeps the
+    /// record for the next message.
     #[inline(always)]
     fn find_copier<'a>(&self, far: &'a mut Option<Arc<Copier>>, peer: &Arc<Peer>) -> Option<&'a Arc<Copier>> {
         if !far.as_ref().is_some_and(|far| far.is_at(peer)) {
@@ -373,8 +374,8 @@ impl Requester {
         far.as_ref()
     }
 
-    /// Whether a message accesses memory of the responder's program. A small payload goes to the receive
-    /// queue.
+    /// Whether a message accesses memory of the responder's program. The small payload of a SEND goes to the
+    /// receive queue instead.
     #[inline(always)]
     fn touches_memory(&self, request: &Request<'_>) -> bool {
         let header = if self.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
@@ -382,11 +383,11 @@ impl Requester {
         !is_send || header as usize + request.len as usize > CARRIED_BYTES
     }
 
-    /// Verifies that the responder takes messages of this requester at all.
+    /// Verifies that the responder takes messages of this requester; `None` if it does not.
     #[inline(always)]
     pub(super) fn verify(&self, responder: &Responder<'_>, route: &Route) -> Option<Verified> {
         let qp = responder.qp;
-        // The version is loaded before all else: a change of any other field is followed by another version.
+        // The version is loaded first, because a new version follows each change of another field.
         let shown = qp.shown();
         if !receives(shown.state()) || qp.qp_type.load(Relaxed) != self.responder_type {
             return None;

@@ -1,8 +1,8 @@
-//! The responder's part of a work request, which the requester's thread carries out. It uses the records in
-//! the segment of the responder's process, and trusts none of them.
+//! The responder's part of a work request, which the requester's thread carries out. The responder's part
+//! uses the records in the segment of the responder's process, and trusts none of them.
 //!
-//! The checks come in the order of the responder of `doorbell_transport` (IB specification vol. 1, 9.7.5),
-//! which also decides the effects of each fault.
+//! The checks come in the order of the responder of `doorbell_transport` (IB specification vol. 1, 9.7.5).
+//! That crate also decides the effects of each fault.
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
@@ -43,11 +43,11 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_COMM_EST: u32 = 4;
 
-/// How often a READ is repeated because RECVs have arrived meanwhile.
+/// Maximum number of times that a READ is carried out. It is repeated if RECVs arrive meanwhile.
 const READS: u32 = 8;
 
-/// The regions found last: those of this process, and those of peers that are mapped here. Also the messages
-/// whose payload may not be in place.
+/// A requester's caches: the regions of this process and of peers that were found last, and mappings of
+/// peers' memory. `carried` lists the sent messages whose payload may not be in place.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
     pub(super) regions: RegionCache,
@@ -74,7 +74,7 @@ pub(super) struct Message<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Responder<'a> {
     pub(super) process: &'static Process,
-    /// The process with the memory and the RECVs: the QP's process, or the SRQ's.
+    /// The process with the memory and the RECVs: the QP's process, or with XRC the SRQ's process.
     pub(super) owner: Owner<'a>,
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
@@ -101,9 +101,10 @@ pub(super) struct XrcSrq<'a> {
 
 /// The destination of a SEND's header and payload.
 enum RecvBuffers<'a> {
-    /// This many bytes go with the completion. The process that takes the completion puts them in place.
+    /// The completion carries this many bytes. The process that takes the completion copies them to the
+    /// buffers.
     Carried(u32),
-    /// This many bytes go to these addresses; each has room for the given number.
+    /// This many bytes go to these addresses, each with the number of its bytes.
     Reached(u32, Vec<(Far, usize)>),
     /// The thread of another process must fill the buffers, because this process cannot access all of them.
     Served(&'a Link),
@@ -115,12 +116,13 @@ enum RecvTaken {
     Completed,
     /// The RECV is used up, and the message is refused.
     Refused(Refusal),
-    /// Another message has taken the RECV first, or its owner has taken it back.
+    /// Another message has taken the RECV first, or the RECV's owner has withdrawn it.
     Missed,
 }
 
 impl Message<'_> {
-    /// The bytes before the payload of a datagram, and whether they are a global route header.
+    /// The bytes before the payload of a datagram, and whether they are a global route header. Empty for RC
+    /// and UC.
     fn header(&self) -> (&[u8], bool) {
         match self.grh {
             _ if self.qp_type != QpType::Ud => (&[], false),
@@ -131,8 +133,8 @@ impl Message<'_> {
 }
 
 impl<'a> Responder<'a> {
-    /// The QP with this number in the owner's segment; `None` if there is none. `takes_recv` tells if the
-    /// message takes a RECV.
+    /// The QP with this number in the owner's segment; `None` if the segment has no such QP. `takes_recv`
+    /// tells whether the message takes a RECV.
     #[inline(always)]
     pub(super) fn of(
         process: &'static Process,
@@ -142,7 +144,7 @@ impl<'a> Responder<'a> {
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(segment.index_of(qpn))?;
         // Acquire, so that both generations are read before anything else of the QP. A reset in between
-        // changes them, and is detected by them.
+        // changes the generations, and is detected in this way.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -158,7 +160,8 @@ impl<'a> Responder<'a> {
         verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
-        // RC waits for outstanding requests. On UC, a message that cannot come in its turn is lost.
+        // An RC request waits for outstanding requests of the link. On UC, a message that would have to wait
+        // is lost.
         if message.qp_type == QpType::Uc
             && self.link().is_some_and(|link| link.is_behind(self.ticket(message)))
         {
@@ -197,7 +200,7 @@ impl<'a> Responder<'a> {
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
-    /// Carries out a WRITE or READ, or gathers it if only the other process has the memory.
+    /// Carries out a WRITE or READ, or gathers it if the memory is mapped only in the other process.
     #[inline(always)]
     fn one_sided(
         &self,
@@ -228,9 +231,9 @@ impl<'a> Responder<'a> {
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
-    /// Carries out a READ. Its completion comes behind the RECVs that the peer sent before the READ took
-    /// effect, and before those that the peer sent afterwards. A RECV that arrives during the READ may be of
-    /// either kind, so the READ is repeated.
+    /// Carries out a READ. The READ's completion comes after messages that the peer sent before the READ took
+    /// effect, and before messages that the peer sent afterwards. A message that arrives during the READ may
+    /// be of either kind, so the READ is repeated.
     fn read(&self, memory: FarMemory<'_>, message: &Message<'_>) -> Result<(), Refusal> {
         message.completing.enter(None);
         for _ in 0..READS {
@@ -242,7 +245,8 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// The link to the thread of the responder's process, if this process cannot access all of its memory.
+    /// The link to the service thread of the responder's process, if this process cannot access all memory of
+    /// that process.
     #[inline(always)]
     fn link(&self) -> Option<&'a Link> {
         match self.owner {
@@ -280,7 +284,7 @@ impl<'a> Responder<'a> {
         self.far(&mut caches.views, &place, used, (offset, len))
     }
 
-    /// For the direct path: a whole region that this use allows, and its location.
+    /// Finds a region that may be used in this way as a whole, and its location. The direct path keeps both.
     pub(super) fn region(
         &self,
         caches: &mut Caches,
@@ -292,7 +296,8 @@ impl<'a> Responder<'a> {
         Ok((region, *place, self.far(views, place, used, (0, place.region.len))?))
     }
 
-    /// For the direct path: a whole region that RECVs may fill, and its address in its process.
+    /// Finds a region that may be used in this way as a whole, and its address in its own process. The direct
+    /// path keeps both, for RECVs.
     pub(super) fn buffer(
         &self,
         caches: &mut Caches,
@@ -303,7 +308,7 @@ impl<'a> Responder<'a> {
         Ok((VerifiedRegion::of(place, used)?, place.host))
     }
 
-    /// The number of the process with the memory, among those that this process has met.
+    /// This process's number for the process with the memory; `u64::MAX` stands for this process itself.
     #[inline(always)]
     pub(super) fn process_number(&self) -> u64 {
         match self.owner {
@@ -328,13 +333,13 @@ impl<'a> Responder<'a> {
         self.srq.is_none() && self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
     }
 
-    /// Sends `IBV_EVENT_COMM_EST`, once: a message has arrived at a connected QP that its program has not
-    /// moved to Rts.
+    /// Sends `IBV_EVENT_COMM_EST`, once for each generation of the QP. Called when a message arrives at a
+    /// connected QP that its program has not moved to Rts.
     #[cold]
     pub(super) fn establish(&self) {
         let (index, generation) = (self.segment.slots.index_of(self.qpn), self.generation);
         let told = self.segment.established(index as usize);
-        // Relaxed: only one sender swaps the generation in, and it publishes no other data.
+        // Relaxed: only one sender swaps the generation in, and the generation publishes no other data.
         if told.is_some_and(|told| told.swap(generation, Relaxed) != generation) {
             let event = EventRecord { event_type: EVENT_COMM_EST, index, generation };
             tell(self.owner, self.qp.async_fd.load(Relaxed), event);
@@ -416,7 +421,7 @@ impl<'a> Responder<'a> {
         }
         self.place_carried(caches, (host, 8))?;
         let target = self.far(&mut caches.views, &place, used, (offset, 8))?;
-        // The owner claims the region's offset in the segment, and the claim may be false.
+        // The region's offset in the segment comes from the owner, and may be wrong.
         if matches!(target, FarMemory::Reached(Far::Mapped(word)) if !word.addr().is_multiple_of(8)) {
             return Err(Fault::Access.into());
         }
@@ -425,19 +430,20 @@ impl<'a> Responder<'a> {
             let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
             self.process.lock_word(word, pid).ok_or(Refusal::Silence)
         };
-        // As for a READ, the completion is behind the RECVs that the peer sent before. The peer may see that
-        // the word changes, so the completion is in its place before the change.
+        // As for a READ, the completion comes after messages that the peer sent before. The peer may react to
+        // the change of the word, so the completion is entered before the change.
         message.completing.enter(None);
         let has_late = || message.completing.move_back();
         let original = match target {
             FarMemory::Reached(Far::Mapped(word)) => {
-                // All peers can use the processor's own atomics in the arena, so these are enough there.
+                // In the arena, all peers use the processor's atomic instructions, so no lock is needed
+                // there.
                 let _others = match self.owner {
                     _ if is_in_arena => None,
                     Owner::This => Some(lock(&"self", true)?),
                     Owner::Peer(peer) => Some(lock(&peer.member.pid, true)?),
                 };
-                // SAFETY: within a region or segment that is mapped, and aligned.
+                // SAFETY: the word is aligned, and lies within a mapped region or segment.
                 unsafe { transfer::atomic_mapped(word, op, has_late) }
             }
             FarMemory::Reached(Far::Foreign { pid, addr }) => {
@@ -450,12 +456,13 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// Carries out a WRITE with immediate. It takes a RECV and leaves the RECV's buffers as they are.
+    /// Carries out a WRITE with immediate. The message takes a RECV and does not change the RECV's buffers.
     fn write_with_imm(&self, message: &Message<'_>, target: FarMemory<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         let len = message.request.len;
-        // RC and UC have one sender, so nothing else writes there or takes from the queue between the two
-        // calls. For an SRQ, another sender may take the last RECV. The WRITE is then repeated.
+        // The bytes are written only if a RECV is posted. On RC and UC, one sender uses the queue, so the
+        // RECV is still there after the WRITE. In an SRQ, another sender may take the last RECV meanwhile.
+        // The WRITE is then repeated.
         self.front(&slots)?;
         if len > 0 {
             message.completing.enter(None);
@@ -483,7 +490,8 @@ impl<'a> Responder<'a> {
             let front = self.front(&slots)?;
             let taken = match self.find_buffers(caches, &slots, &front, message) {
                 Ok(RecvBuffers::Served(link)) => {
-                    // Only the thread knows which RECV of an SRQ it takes.
+                    // Only the service thread knows which RECV of an SRQ it takes, so this process has no
+                    // receipt for an SRQ.
                     let receipt = front.receipt(self.completer().rq());
                     message.completing.enter(receipt.is_in_turn().then_some((self.owner, receipt)));
                     return self.have_delivered(link, message);
@@ -491,13 +499,13 @@ impl<'a> Responder<'a> {
                 Ok(RecvBuffers::Carried(total)) => self.take_and_carry(caches, front, message, total),
                 Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
-                    // The fault is this RECV's, unless another sender has taken it meanwhile.
+                    // The fault belongs to this RECV, unless another sender has taken the RECV meanwhile.
                     Some(status) => match self.take(front, (self.failed(status), &Carried::none()), None) {
                         RecvTaken::Completed => RecvTaken::Refused(refusal),
                         taken => taken,
                     },
-                    // The refusal counts only if the RECV is still posted. Otherwise the values read may be
-                    // another sender's.
+                    // The refusal counts only if the RECV is still posted. Otherwise the values that were
+                    // read may belong to another sender's message.
                     None if front.is_posted() => return Err(refusal),
                     None => RecvTaken::Missed,
                 },
@@ -510,15 +518,15 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// The link by which the message was already sent, if its answer did not come in time. Its RECV may be
-    /// used up.
+    /// The link through which the message was already sent, if the answer did not come in time. The message
+    /// may already have used up a RECV.
     #[inline(always)]
     pub(super) fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
         self.link().filter(|link| link.has_asked(self.ticket(message)))
     }
 
-    /// Sends a message to the thread of the responder's process, which receives it. The message's RECV was
-    /// checked.
+    /// Sends a message to the service thread of the responder's process, which receives the message. The
+    /// caller has checked the RECV, unless the message was sent before.
     #[cold]
     fn have_delivered(&self, link: &Link, message: &Message<'_>) -> Result<(), Refusal> {
         let (header, has_grh) = message.header();
@@ -547,7 +555,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// The receive queue.
+    /// The slots of the receive queue that the message uses.
     #[inline(always)]
     fn slots(&self) -> Result<Slots<'_>, Refusal> {
         let rq = match self.srq {
@@ -557,7 +565,7 @@ impl<'a> Responder<'a> {
         rq.and_then(|rq| Slots::of(self.segment, rq)).ok_or(Refusal::Silence)
     }
 
-    /// The oldest RECV.
+    /// The oldest untaken RECV of the queue. Refuses with `CqFull` if the queue is a lane whose CQ is full.
     #[inline(always)]
     fn front<'s>(&self, slots: &'s Slots<'s>) -> Result<Front<'s>, Refusal> {
         let front = slots.front(self.rq_generation).map_err(|none| match none {
@@ -573,7 +581,7 @@ impl<'a> Responder<'a> {
         Ok(front)
     }
 
-    /// Finds the buffers of a RECV and checks them for a SEND. Changes nothing of the RECV.
+    /// Finds the buffers of a RECV and checks them for a SEND. Does not change the RECV.
     #[inline(always)]
     fn find_buffers(
         &self,
@@ -626,7 +634,7 @@ impl<'a> Responder<'a> {
         })
     }
 
-    /// Takes a RECV and completes it. The payload goes with the completion.
+    /// Takes a RECV and completes it. The completion carries the payload.
     #[inline(always)]
     fn take_and_carry(
         &self,
@@ -724,8 +732,8 @@ impl<'a> Responder<'a> {
         Completer { owner, segment, qp, qpn, srq, claimer: self.process.claimer }
     }
 
-    /// Takes a RECV and completes it. `message` is the message that it receives, unless the RECV fails. A
-    /// window that the message invalidates is invalidated before the completion.
+    /// Takes a RECV and completes it. `message` is the message that the RECV receives; `None` if the RECV
+    /// fails. If the message invalidates a window, this happens before the completion.
     #[inline(always)]
     fn take(
         &self,
@@ -747,13 +755,15 @@ impl<'a> Responder<'a> {
     }
 
     fn after_take(&self, rq: &RqRecord) {
-        // Relaxed: the claim before it, a compare-and-swap, is a fence on x86; see `RecvQueue::arm_limit`.
+        // Relaxed: the claim before this load is a compare-and-swap, which is a fence on x86; see
+        // `RecvQueue::arm_limit`.
         if rq.limit.load(Relaxed) != 0 {
             check_limit(self.owner, rq);
         }
     }
 
-    /// [`Responder::recv_status`] of the oldest RECV. Records the cause while the RECV still exists.
+    /// The status with which a refused message completes the oldest RECV; `None` if it does not complete the
+    /// RECV. Records the cause while the RECV still exists.
     #[cold]
     fn recv_refuses(
         &self,
@@ -775,7 +785,7 @@ impl<'a> Responder<'a> {
         ResponderMemory { process: self.process, owner: self.owner, segment: self.segment }
     }
 
-    /// Records in the responder's segment why it refuses a work request of QP `from`.
+    /// Records in the responder's segment why the responder refuses a work request of QP `from`.
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
         let (_, home) = self.home();
         if let Some(record) = home.cause(home.index_of(self.qpn)) {
@@ -785,8 +795,8 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// Records in the responder's segment why it refuses a work request and goes to Err. Faults of a RECV
-    /// were recorded before.
+    /// Records in the responder's segment why the responder refuses a work request and enters Err. Does
+    /// nothing if the refusal is not fatal. Faults of a RECV were recorded before.
     #[cold]
     pub(super) fn blame_for(&self, refusal: Refusal, from: u32, request: &Request<'_>, qp_type: QpType) {
         let cause = match (refusal, request.op) {
@@ -815,7 +825,7 @@ impl<'a> Responder<'a> {
         self.blame(from, request, cause);
     }
 
-    /// The status with which a refused message completes its RECV, if it does.
+    /// The status with which a refused message completes its RECV; `None` if it does not complete the RECV.
     fn recv_status(&self, refusal: Refusal, qp_type: QpType) -> Option<WcStatus> {
         let Refusal::Fault(fault) = refusal else { return None };
         fault.recv_status(qp_type, self.qp.uses_srq.load(Relaxed) != 0)
@@ -840,7 +850,7 @@ impl<'a> Responder<'a> {
         if let Some(nak) = nak.filter(|_| fatal) {
             self.fail(event_of(nak));
         }
-        // UC and UD do not report it to the requester.
+        // UC and UD do not report a refusal to the requester.
         nak.filter(|_| rc).map_or(WcStatus::Success, NakCode::status)
     }
 
@@ -849,15 +859,15 @@ impl<'a> Responder<'a> {
         let Ok(slots) = self.slots() else { return };
         while let Ok(front) = self.front(&slots) {
             match self.take(front, (self.failed(status), &Carried::none()), None) {
-                // If this fails, nothing is left to notify.
+                // If the CQ has no room for the completion, nothing more can be done.
                 RecvTaken::Completed | RecvTaken::Refused(_) => return,
                 RecvTaken::Missed => {}
             }
         }
     }
 
-    /// Puts the responder into Err and flushes its RECVs. Does nothing if the owner has reset the QP
-    /// meanwhile.
+    /// Puts the responder into Err and flushes its RECVs. Does nothing if the QP takes no messages any more,
+    /// for example after a reset.
     fn fail(&self, event_type: u32) {
         if !self.qp.enter_error(receives) {
             return;
@@ -868,7 +878,7 @@ impl<'a> Responder<'a> {
         let generation = self.qp.generation.load(Relaxed);
         let fd = self.qp.async_fd.load(Relaxed);
         tell(home, fd, EventRecord { event_type, index, generation });
-        // Only its requester knows from which SRQs an XRC QP takes RECVs.
+        // An XRC target has no SRQ of its own: each request names the SRQ.
         if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
             tell(home, fd, EventRecord { event_type, index, generation });
@@ -897,7 +907,7 @@ pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
 }
 
-/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of the two on.
+/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of the two together on.
 fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Refusal> {
     let mut parts = Vec::with_capacity(pieces.len() + 1);
     let (mut skip, mut left) = (from, len);

@@ -19,7 +19,7 @@ pub(super) struct Verified {
     pub(super) qpn: u32,
     /// Generation of the QP number.
     pub(super) generation: u32,
-    /// The protection domain of the memory that messages access.
+    /// Protection domain of the memory that messages access.
     pub(super) pd: u32,
     enabled: AccessFlags,
     max_dest_rd_atomic: u8,
@@ -30,8 +30,8 @@ impl Verified {
     // record stores the next version after its changes. So if some of the facts are newer, no later check
     // finds their version again.
 
-    /// The facts about a QP. Its record showed this version, and it was found to take the requester's
-    /// messages.
+    /// Reads the facts about a QP. The QP's record showed this version, and the QP was found to take the
+    /// requester's messages.
     #[inline(always)]
     pub(super) fn of(qp: &QpRecord, shown: Shown, (qpn, generation): (u32, u32)) -> Verified {
         Verified {

@@ -1,5 +1,6 @@
-//! XRC requests. The addressed QP decides whether a request is taken. The SRQ that the request names has the
-//! memory, and may be in another process than the QP (IB specification vol. 1, annex A14).
+//! XRC requests. The addressed QP decides whether a request is accepted. The SRQ that the request names has
+//! the RECVs and the memory. The SRQ may be in another process than the QP (IB specification vol. 1, annex
+//! A14).
 
 use super::attempt::{Attempt, Outcome};
 use super::completing::Completing;
@@ -24,8 +25,8 @@ impl<'a> XrcSrq<'a> {
     pub(super) fn of(segment: &'a Segment, num: u32, target: &Responder<'a>) -> Option<(XrcSrq<'a>, u32)> {
         let index = QPS as u32 + segment.slots.index_of(num);
         let record = segment.rq(index as usize)?;
-        // Acquire, so that the generation is read before the record is seen to be of the domain. A queue that
-        // is created later in this record has another generation.
+        // Acquire, so that the generation is read before the record's domain is checked. A queue that is
+        // created later in this record has another generation.
         let generation = record.generation.load(Acquire);
         // Acquire: a process that loads the domain also sees the queue, which the owner created before it
         // stored the domain.
@@ -74,7 +75,7 @@ impl Requester {
             SrqPlace::Here => Some(None),
             SrqPlace::There(peer) => Some(Some(peer)),
             SrqPlace::Silent => return scratch.in_turn(self.delay()),
-            // A process that has exited does not refuse anything.
+            // If the QP's process has exited, the request gets no answer.
             SrqPlace::Nowhere if !self.process.has_peer(dest_qpn) => return scratch.in_turn(self.silence()),
             SrqPlace::Nowhere => None,
         };
@@ -104,7 +105,7 @@ impl Requester {
                 let responder = target.with_srq(*place, srq);
                 let (from, qp_type) = (self.num, self.qp_type);
                 let message = Message { from, qp_type, request, pieces, grh: None, completing };
-                // Messages access the memory of the SRQ.
+                // Messages access memory of the SRQ's protection domain.
                 let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
                 let done = responder.respond((caches, batch), &verified, &message);
                 done.map_err(|refusal| (responder, refusal))
@@ -139,8 +140,7 @@ impl Requester {
         }
     }
 
-    /// The result of a gathered request with bytes that could not be moved. The QP that it went to is in this
-    /// process.
+    /// The result of a gathered request whose bytes could not be moved. Its responder QP is in this process.
     pub(super) fn not_moved_here(&self, dest_qpn: u32, refusal: Refusal, request: &Request<'_>) -> Outcome {
         match self.responder(None, dest_qpn, false) {
             Some(responder) => self.conclude(&responder, refusal, request),

@@ -1,4 +1,5 @@
-//! Reports on standard error why a QP is in error, one line for each life of a QP. A NIC has no such report.
+//! Reports on standard error why a QP is in error, one line for each life of a QP. A life begins when the QP
+//! is created or reset. A NIC prints no such report.
 
 use crate::engine::request::Request;
 use crate::fabric::process::Process;
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// The number of reports that a process prints.
+/// Maximum number of reports that a process prints.
 const MOST: u32 = 20;
 
 /// Whether a QP's error was already reported in this life of the QP.
@@ -21,17 +22,18 @@ const MOST: u32 = 20;
 pub(crate) struct Said(AtomicBool);
 
 impl Said {
-    /// Whether this is the first error of the QP's life, and is to be reported.
+    /// Marks the QP's error as reported. Returns `true` if this error is the first of the QP's life and the
+    /// user has not disabled reports (`DOORBELL_QUIET=1`).
     pub(crate) fn is_first(&self) -> bool {
         !self.0.load(Relaxed) && !self.0.swap(true, Relaxed) && !is_quiet()
     }
 
-    /// Suppresses reports for the rest of this life, because the program itself ends it.
+    /// Suppresses reports for the rest of this life, because the program itself moves the QP to Err.
     pub(crate) fn set(&self) {
         self.0.store(true, Relaxed);
     }
 
-    /// The QP begins another life.
+    /// Allows another report, because a reset begins another life of the QP.
     pub(crate) fn forget(&self) {
         self.0.store(false, Relaxed);
     }
@@ -42,7 +44,7 @@ fn is_quiet() -> bool {
     *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
 }
 
-/// Prints a line about a QP, unless the process has printed its maximum.
+/// Prints a line about a QP, unless the process has printed [`MOST`] lines already.
 fn say_line(line: &str) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     match LINES.fetch_add(1, Relaxed) {
@@ -57,20 +59,20 @@ pub(crate) struct FailedSend<'a> {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) request: &'a Request<'a>,
-    /// PSN of the QP's first work request.
+    /// First PSN that the QP sends (`sq_psn`).
     pub(crate) sq_psn: u32,
     pub(crate) status: WcStatus,
-    /// The responder's QP number and its process, if known. The PID is 0 if it means nothing in this PID
+    /// The responder's QP number, and its process's PID if known. The PID is 0 if it is not valid in this PID
     /// namespace.
     pub(crate) dest_qpn: u32,
     pub(crate) pid: Option<u32>,
-    /// How long the requester waited for an answer.
+    /// Text that says how long the requester waited for an answer; empty if the QP has no time-out.
     pub(crate) patience: String,
     pub(crate) cause: Cause,
 }
 
 impl FailedSend<'_> {
-    /// Prints the report from the requester's view.
+    /// Prints the report about the failed send work request.
     pub(crate) fn say(&self) {
         let FailedSend { num, qp_type, request, status, .. } = self;
         let Request { wr_id, op, len, number, .. } = request;
@@ -78,7 +80,7 @@ impl FailedSend<'_> {
             "QP {num:#x} ({qp_type}) is in error: its work request {number} ({}, wr_id {wr_id:#x}, {len} bytes",
             op.name()
         );
-        // Writing to a string does not fail.
+        // `write!` to a `String` never fails, so its results are ignored.
         if let Some(at) = op.remote() {
             let _ = write!(line, " at {:#x} with rkey {:#x}", at.addr, at.rkey);
         }
@@ -89,7 +91,8 @@ impl FailedSend<'_> {
         say_line(&line);
     }
 
-    /// Names the side that refused the request or did not answer.
+    /// Names the QP that refused the request or did not answer. Returns "Local cause" if the requester itself
+    /// failed.
     fn who(&self) -> String {
         let peer = format!("QP {:#x}{}", self.dest_qpn, of_process(self.pid.unwrap_or(0)));
         match self.status {
@@ -105,7 +108,7 @@ impl FailedSend<'_> {
 pub(crate) struct FailedWindow {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
-    /// Its number among the QP's requests, from 1.
+    /// The work request's number in its QP, from 1.
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) wr_id: u64,
@@ -114,7 +117,7 @@ pub(crate) struct FailedWindow {
 }
 
 impl FailedWindow {
-    /// Prints the report.
+    /// Prints the report about the failed work request.
     pub(crate) fn say(&self) {
         let FailedWindow { num, qp_type, number, name, wr_id, status, why } = self;
         say_line(&format!(
@@ -128,7 +131,7 @@ impl FailedWindow {
 /// A send work request whose completion is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostWr {
-    /// Its number among the QP's requests, from 1.
+    /// The work request's number in its QP, from 1.
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) wr_id: u64,
@@ -144,13 +147,13 @@ impl LostWr {
 pub(crate) struct LostCompletion {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
-    /// Completions that the CQ has room for.
+    /// Maximum number of completions in the CQ.
     pub(crate) cqe: u32,
     pub(crate) lost: LostWr,
 }
 
 impl LostCompletion {
-    /// Prints the report.
+    /// Prints the report about the lost completion.
     pub(crate) fn say(&self) {
         let LostCompletion { num, qp_type, cqe, lost: LostWr { number, name, wr_id } } = self;
         say_line(&format!(
@@ -165,7 +168,8 @@ fn of_process(pid: u32) -> String {
     if pid == 0 { String::new() } else { format!(" of process {pid}") }
 }
 
-/// Reports why a QP of this process is in Err if a peer's request caused it and the peer left the cause.
+/// Reports why a QP of this process is in Err if a peer's request caused the error and the cause was
+/// recorded.
 pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
     let index = process.segment.index_of(num);
     let (Some(qp), Some(record)) = (process.segment.qp(index), process.segment.cause(index)) else { return };
@@ -194,8 +198,8 @@ fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     line
 }
 
-/// The cause that the responder left in its segment when it refused this work request of a QP of this
-/// process.
+/// Reads from the responder's `record` why it refused work request `number` of QP `from`, a QP of this
+/// process. `None` if the record describes another request.
 pub(crate) fn left_by(record: &CauseRecord, process: &Process, from: u32, number: u64) -> Option<Cause> {
     let blame = record.read()?;
     (blame.from == from && blame.number == number && blame.claimer == process.claimer).then_some(blame.cause)

@@ -1,10 +1,10 @@
-//! Events that were delivered to the program.
+//! Counts the delivered events of an object that the program has not acknowledged.
 
 use crate::sync::lock;
 use std::sync::{Condvar, Mutex};
 
-/// Counts events that were delivered to the program and not acknowledged (ibv_ack_cq_events(3)). An object
-/// cannot be destroyed while it has such events.
+/// Counts events that were delivered to the program and not acknowledged (ibv_ack_cq_events(3)). The
+/// destruction of an object waits until all its events are acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     open: Mutex<u32>,

@@ -1,15 +1,15 @@
 //! Completion queues.
 //!
-//! A CQ gets completions from three parts:
+//! A CQ gets completions from three sources:
 //! - A private queue has the completions of this process's sends.
-//! - Receive queues have the completions of RECVs in their slots. Senders announce them to the CQ by a ring
-//!   in the segment.
+//! - Receive queues have the completions of RECVs in their slots. Senders announce these completions to the
+//!   CQ through a ring in the segment.
 //! - A receive queue is the CQ's *lane* if its QP is the only one that receives at this CQ. The CQ polls the
 //!   lane itself, so senders announce nothing.
 //!
-//! The completion of a send is entered into the private queue before its peer can see the request, with the
-//! positions of ring and lane at that time. So completions are returned in the order in which they arrived,
-//! and the peer's answer to a request never precedes the request's completion.
+//! The completion of a send is entered into the private queue before the peer can see the request. The entry
+//! stores the positions of the ring and the lane at that time. So completions are returned in the order in
+//! which they arrived, and the peer's answer to a request never precedes the request's completion.
 
 mod shown;
 mod state;
@@ -33,8 +33,8 @@ pub(crate) use state::{QpShare, SendDone};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 
-/// The number of empty polls, some 10 ns each, after which the processor is offered to other threads. From
-/// then on it is offered at every `YIELD_EVERY`th empty poll.
+/// After this many empty polls in a row, some 10 ns each, the thread yields its processor at every
+/// `YIELD_EVERY`th empty poll.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
 
@@ -49,11 +49,11 @@ pub(crate) struct Cq {
     /// Polls in a row that found nothing.
     empty_polls: AtomicU32,
     pub(crate) events: Events,
-    /// Whether the CQ has a completion channel, and whether the process's thread checks that its program is
-    /// woken.
+    /// Whether the CQ has a completion channel, and whether the process's helper thread checks that the
+    /// program is notified.
     tells: bool,
     is_looked_at: AtomicBool,
-    /// The notification that was armed at the last check, if there were completions then.
+    /// The record's `armed` word at the helper thread's last check, if a notification was due then.
     seen: Mutex<Option<u32>>,
 }
 
@@ -100,46 +100,50 @@ impl Cq {
         self.state.lock().add_sender(user);
     }
 
-    /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
+    /// Adds a QP whose RECVs complete here. The QP's record then says whether its receive queue is the CQ's
+    /// lane.
     pub(crate) fn add_receiver(&self, user: &Arc<QpShare>, record: &QpRecord) {
         self.state.lock().add_receiver(user, record);
     }
 
-    /// Adds an SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    /// Adds an XRC SRQ whose RECVs complete here, whichever QPs take them.
     pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
         self.state.lock().add_srq(srq);
     }
 
-    /// An SRQ of XRC is destroyed. Its completions stay until they are polled.
+    /// Removes an XRC SRQ, because it is destroyed. Its completions stay until they are polled.
     pub(crate) fn end_srq(&self, srq: &Arc<RecvQueue>) {
         let mut state = self.state.lock();
         state.end_srq(srq);
         state.sweep(self.is_overrun());
     }
 
-    /// A QP is destroyed, whose sends complete here, or whose RECVs do if `receives` is set. Its completions
-    /// stay until they are polled.
+    /// Removes a QP, because it is destroyed. Called once for the CQ of the QP's RECVs (with `receives`) and
+    /// once for the CQ of its sends. The QP's completions stay until they are polled.
     pub(crate) fn end_user(&self, user: &Arc<QpShare>, receives: bool) {
         let mut state = self.state.lock();
         state.end_user(user, receives);
         state.sweep(self.is_overrun());
     }
 
-    /// Whether a completion was lost, so that the program can poll none any more.
+    /// Whether a completion was lost. From then on, polls return an error.
     fn is_overrun(&self) -> bool {
         // Relaxed: the word orders nothing.
         self.record.overrun.load(Relaxed) != 0
     }
 
-    /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
+    /// Forgets the completions of a QP. Frees the slots of its SRQ's RECVs among them, because no poll will
+    /// take them.
     pub(crate) fn forget(&self, user: &QpShare) {
         self.state.lock().forget(user);
     }
 
-    /// Enters a completion of this process, which becomes due when its request is done; `false` if it is lost
-    /// because the CQ is full. It is inlined, so that the parts of `own` are stored at their final place. A
-    /// struct that goes through memory is read there in larger pieces than it was written. Such a read waits
-    /// until the previous message has reached the peer.
+    /// Enters a send's completion, which becomes due when its request is done; `false` if it is lost because
+    /// the CQ is full.
+    ///
+    /// The function is inlined, so that the fields of `own` are stored in their final place. If `own` were
+    /// copied through memory, the copy would use larger loads than the stores before it. Such a load waits
+    /// until the stores of the previous message have reached the peer.
     #[inline(always)]
     pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) -> bool {
         let (sender, cqe) = (user.sender.load(Relaxed), u64::from(self.cqe.load(Relaxed)));
@@ -166,19 +170,20 @@ impl Cq {
         }
     }
 
-    /// Takes back the completions entered for a QP's requests from `number` on.
+    /// Removes the entered completions of a QP's requests from `number` on.
     #[cold]
     pub(crate) fn take_back(&self, (qp_num, number): (u32, u64)) {
         self.state.lock().take_back(qp_num, number);
     }
 
-    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since
-    /// they were entered. Returns whether any have arrived.
+    /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
+    /// arrived since. Returns whether any RECV has arrived.
     pub(crate) fn move_back(&self, (qp_num, number): (u32, u64)) -> bool {
         self.state.lock().move_back(qp_num, number)
     }
 
-    /// Notifies the program of an entered completion that is due now.
+    /// Notifies the program of an entered completion that is due now. `is_error` tells whether the request
+    /// failed.
     #[inline(always)]
     pub(crate) fn tell(&self, is_error: bool) {
         wake(Owner::This, self.record, self.index, is_error, |armed| self.holds(armed));
@@ -189,8 +194,8 @@ impl Cq {
         self.state.lock().holds(armed == Armed::Solicited)
     }
 
-    /// Takes completions, oldest first, into the front of `wcs`, and returns how many it took. An overrun CQ
-    /// returns an error (ibv_create_cq(3)).
+    /// Takes completions, oldest first, into the front of `wcs`, and returns their number. An overrun CQ
+    /// returns `EIO` (ibv_create_cq(3)).
     pub(crate) fn poll(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
         self.process.progress.help();
         if self.looks_empty() && !self.is_overrun() {
@@ -222,8 +227,8 @@ impl Cq {
         Ok(taken)
     }
 
-    /// Yields the processor now and then. If processors are few, a program that polls in vain may keep the
-    /// peer that it waits for from running.
+    /// Counts an empty poll. Yields the processor now and then, because a program that polls in vain may keep
+    /// its peer from running. Then also checks for senders that exited.
     fn let_others_run(&self) {
         let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
         self.empty_polls.store(polls, Relaxed);
@@ -233,7 +238,7 @@ impl Cq {
         }
     }
 
-    /// Repairs receive queues: a sender that exited in the middle of a message leaves it half delivered.
+    /// Repairs receive queues in which a sender that exited has left a message half delivered.
     #[cold]
     fn look_after_senders(&self) {
         let queues = self.state.lock().queues_to_look_after();
@@ -245,8 +250,8 @@ impl Cq {
         self.state.looks_empty(self.process.segment)
     }
 
-    /// Asks for an event at the next completion (ibv_req_notify_cq(3)). If the CQ holds one, the event comes
-    /// at once, as from a ConnectX.
+    /// Asks for an event at the next completion (ibv_req_notify_cq(3)). If the CQ already holds a completion,
+    /// the event comes at once, as from a ConnectX.
     pub(crate) fn request_notify(self: &Arc<Cq>, solicited_only: bool) {
         if self.tells && !self.is_looked_at.swap(true, Relaxed) {
             self.process.progress.look_at(Arc::downgrade(self) as Weak<dyn Sleeping>);
@@ -256,7 +261,7 @@ impl Cq {
         arm(self.record, self.index, which, |armed| self.tells && self.holds(armed));
     }
 
-    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)).
+    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)). `EINVAL` if the CQ holds more.
     pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
         let mut state = self.state.lock();
         if state.held(u64::from(cqe)) > u64::from(cqe) {
@@ -271,8 +276,8 @@ impl Cq {
 }
 
 impl Sleeping for Cq {
-    /// Wakes the program in place of a sender. The sender may have been stopped or have exited before it
-    /// notified the program of a completion, or while it did so.
+    /// Notifies the program in place of a sender. The sender may have been stopped or have exited before it
+    /// notified the program of a completion, or meanwhile.
     fn look(&self) {
         if armed(self.record) == Armed::Not {
             return;
@@ -285,8 +290,8 @@ impl Sleeping for Cq {
 
 impl Drop for Cq {
     fn drop(&mut self) {
-        // A sender that finds no ring notifies nothing. A sender that found it before may still write to a
-        // cell. That is harmless, because no two rings have the same positions.
+        // A sender that finds no ring does not notify the CQ. A sender that found the ring before may still
+        // write to a cell. Such a write is harmless, because no two rings have equal positions.
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
         self.state.lock().free_rings();

@@ -1,4 +1,4 @@
-//! The lock of a CQ, and the words that polls read without it.
+//! The lock of a CQ, and the words that polls read without the lock.
 
 use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
@@ -9,10 +9,10 @@ use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
-/// The state of a CQ under its lock, and a copy of a few words that polls read without the lock, to see an
-/// empty CQ.
+/// The state of a CQ under its lock, and a copy of a few of its words. Polls read the copy without the lock
+/// to detect an empty CQ.
 ///
-/// A thread that takes the lock may change the state. The copy is written when the lock is dropped.
+/// A thread that acquires the lock may change the state, so it writes the copy before it releases the lock.
 #[derive(Debug)]
 pub(super) struct ShownState {
     state: Biased<CqState>,
@@ -21,8 +21,8 @@ pub(super) struct ShownState {
     /// The newest ring, and the position of its next completion.
     ring: AtomicU64,
     head: AtomicU64,
-    /// The slot of the lane's next RECV, and the state word that it has when the RECV is posted. Null without
-    /// a lane.
+    /// The slot of the lane's next RECV, and the slot's state word while the RECV is posted. Null and 0
+    /// without a lane.
     lane_slot: AtomicPtr<RqSlot>,
     lane_posted: AtomicU64,
 }
@@ -51,24 +51,24 @@ impl ShownState {
         CqGuard { shown: self, state: self.state.lock() }
     }
 
-    /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already.
+    /// Enters a send's completion; `false` if the CQ holds `cqe` completions already.
     #[inline(always)]
     pub(super) fn enter(&self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
         let mut state = self.state.lock();
         if !state.enter(own, sender, receipt, cqe) {
             return false;
         }
-        // The other words of the copy are unchanged. Release: a poll that sees this takes the lock, and finds
-        // the completion.
+        // The other words of the copy are unchanged. Release: a poll that sees `waiting` set acquires the
+        // lock, and finds the completion.
         self.waiting.store(true, Release);
         true
     }
 
     /// Writes the copy for polls without the lock.
     ///
-    /// Only `waiting` is ordered with the state. The other words may be seen old or mixed. A poll that sees
-    /// nothing new in them looks again, as it does if a completion arrives a moment later. What a poll does
-    /// see, it takes under the lock.
+    /// Only `waiting` is ordered with the state. A poll may load old or mixed values of the other words. If a
+    /// poll then misses a completion, the next poll finds it, as if the completion had arrived a moment
+    /// later. If a poll sees a completion, it takes the completion under the lock.
     #[inline]
     fn show(&self, state: &CqState) {
         self.waiting.store(state.has_waiting(), Release);
@@ -82,7 +82,7 @@ impl ShownState {
         self.lane_slot.store(slot.cast_mut(), Relaxed);
     }
 
-    /// Whether the CQ is empty, as far as it can be seen without the lock. The segment is this process's.
+    /// Whether the CQ looks empty without the lock. `segment` is this process's segment.
     #[inline(always)]
     pub(super) fn looks_empty(&self, segment: &'static Segment) -> bool {
         // Acquire: the other words of the copy are read after it.
@@ -92,7 +92,7 @@ impl ShownState {
         let lane = self.lane_slot.load(Relaxed);
         // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // The load of the state is an Acquire: it makes visible what the sender wrote before.
+            // The load of the state is Acquire: everything that the sender wrote before is visible after it.
             && slot.state().is_begun(SlotState::of_word(self.lane_posted.load(Relaxed)))
         {
             return false;

@@ -1,5 +1,5 @@
-//! The part of a CQ that its lock protects: the completions of its three parts, and the queues that they come
-//! from.
+//! The part of a CQ that its lock protects: the CQ's three sources of completions, and the queues behind
+//! them.
 
 use crate::counts;
 use crate::device;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How often an idle CQ checks whether a sender exited in the middle of a message.
+/// Period with which an idle CQ checks whether a sender exited in the middle of a message.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The part of a QP that its CQs use.
@@ -30,25 +30,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct QpShare {
     pub(crate) process: &'static Process,
     pub(crate) num: u32,
-    /// LID of the port, which is also the LID of every sender.
+    /// LID of the port. All senders have this LID too.
     pub(crate) lid: u16,
-    /// The generation in the QP's record. Relaxed: a reset stores it before it takes the CQ's lock to forget
-    /// completions.
+    /// The generation in the QP's record. Relaxed: a reset stores it before it acquires the CQ's lock to
+    /// forget completions.
     pub(crate) generation: AtomicU32,
-    /// The QP's number. No other QP gets it while a CQ has a completion of this one.
+    /// The QP's number. No other QP gets it while a CQ has a completion of this QP.
     pub(crate) number: Arc<HeldNumber>,
-    /// Send work requests whose room is free again: all up to the last one with a taken completion. It
-    /// changes under the lock of the CQ of its sends. A post that reads an old value finds less room than
-    /// there is.
+    /// Number of the last send work request whose completion was taken. Requests up to this number take no
+    /// room in the send queue any more. The number changes under the lock of the send CQ. A post that reads
+    /// an old value finds less room than the send queue has.
     pub(crate) freed: AtomicU64,
     pub(crate) progress: SendProgress,
-    /// Its index among the QPs whose sends complete at the CQ. Set once.
+    /// The QP's index among the senders of its send CQ. Set once.
     pub(crate) sender: AtomicU32,
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) uses_srq: bool,
     /// Whether the reason for the QP's error was already reported.
     pub(crate) said: Said,
-    /// Its outstanding send work requests, in strict mode or with a trace.
+    /// The QP's outstanding send work requests; present in strict mode or with a trace.
     pub(crate) flights: Option<Flights>,
     /// The counter of the messages that the QP receives, if they are counted.
     pub(crate) counts: Option<Mutex<RecvCounter>>,
@@ -63,31 +63,31 @@ pub(crate) struct SendDone {
     pub(crate) opcode: u32,
     pub(crate) byte_len: u32,
     pub(crate) qp_num: u32,
-    /// Send work requests of the QP up to and including this one.
+    /// The work request's number in its QP, from 1.
     pub(crate) sends: u64,
 }
 
-/// A completion in the private queue, and the positions of the completions that were there before the request
-/// took effect.
+/// A completion in the private queue, with the positions up to which RECVs had arrived before it.
 ///
-/// It is entered before the responder can see the request, so that it precedes everything that the responder
-/// sends because of the request. It is *due* when the request is done. The thread that posts marks it as
-/// done. If that thread does not get that far for a while, other threads find out by the receipt.
+/// A completion is entered before the responder can see the request. So it precedes everything that the
+/// responder sends because of the request. A completion is *due* when its request is done. The posting thread
+/// marks the request as done. If the posting thread is delayed, other threads check by the receipt whether
+/// the request is done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedSend {
     own: SendDone,
-    /// Index of its QP.
+    /// Index of the completion's QP among the CQ's senders.
     sender: u32,
     receipt: Option<Receipt>,
     before: Arrived,
 }
 
-/// The completions of RECVs that have arrived at a CQ at some time. Both positions only grow.
+/// The positions up to which completions of RECVs have arrived at a CQ. Both positions only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Arrived {
     /// Position in the newest ring.
     ring: u64,
-    /// Position of a RECV of the lane.
+    /// Position in the lane's receive queue.
     lane: u64,
 }
 
@@ -95,25 +95,26 @@ struct Arrived {
 #[derive(Debug)]
 pub(super) struct CqState {
     process: &'static Process,
-    /// The private queue.
+    /// The private queue: the completions of this process's sends.
     own: VecDeque<QueuedSend>,
-    /// A RECV's completion that was taken when a send's completion turned out to precede it.
+    /// The completion of a RECV that was taken, but must be returned after the completion of an earlier send.
     held_back: Option<ibv_wc>,
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
     /// The QPs whose sends complete here.
     senders: Vec<Option<Arc<QpShare>>>,
-    /// QPs and XRC SRQs whose RECVs complete here.
+    /// Number of QPs and XRC SRQs whose RECVs complete here.
     receivers: u32,
-    /// SRQs that receive here, and how many QPs use each. Without a QP, an SRQ stays as long as the CQ has
-    /// completions of it.
+    /// SRQs whose RECVs complete here, each with its number of users. An SRQ's users are its QPs here, or the
+    /// SRQ itself with XRC. Without users, an SRQ stays as long as the CQ has completions of it.
     srqs: Vec<(Arc<RecvQueue>, u32)>,
     /// Destroyed QPs with completions here. They stay among `users` and `senders`, and keep their numbers.
     ended: Vec<EndedUser>,
     lane: Option<CqLane>,
     rings: CqRings,
-    /// Receive queues with notices of RECVs that were not the next of their queue yet, and how many notices.
+    /// Receive queues whose notices came before the next RECV in order was complete, each with the number of
+    /// these notices.
     owing: Vec<(Arc<QpShare>, u64)>,
-    /// Notices of RECVs of SRQs that were not complete because their sender is placing the payload.
+    /// Notices of SRQ RECVs that were not complete, because the sender was placing the payload.
     unfinished: Vec<(Arc<RecvQueue>, RecvNotice)>,
     looked: Instant,
 }
@@ -129,15 +130,15 @@ struct EndedUser {
 #[derive(Debug)]
 struct CqRings {
     older: Vec<OwnRing>,
-    /// The ring in the record.
+    /// The ring that the CQ's record names.
     newest: OwnRing,
 }
 
-/// A receive queue that the CQ looks at itself.
+/// A receive queue that the CQ polls itself, without notices.
 #[derive(Clone, Debug)]
 struct CqLane {
     user: Arc<QpShare>,
-    /// The first RECV that senders announce through the ring; `None` while they announce none.
+    /// Position of the first RECV that senders announce through the ring; `None` while they announce none.
     until: Option<u64>,
 }
 
@@ -147,7 +148,7 @@ enum Receiver<'a> {
     Qp(&'a QpShare),
 }
 
-/// One of the CQ's rings, at the place that this process has in private memory.
+/// One of the CQ's rings. Its place is in private memory, because peers can write to the CQ's record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnRing {
     place: RingPlace,
@@ -166,13 +167,14 @@ impl std::hash::Hasher for QpnHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u32(&mut self, qpn: u32) {
-        // The upper bits choose within a group of the hash table, the lower ones choose the group.
+        // The lower bits choose a group of the hash table, and the upper bits choose an entry within the
+        // group.
         self.0 = u64::from(qpn) | u64::from(qpn) << 57;
     }
 }
 
 impl CqState {
-    /// The state of a CQ with a ring of this capacity.
+    /// Creates the state of a CQ, with a ring of this capacity.
     pub(super) fn new(process: &'static Process, capacity: u32) -> Result<CqState, Errno> {
         let newest = OwnRing::new(process, capacity)?;
         Ok(CqState {
@@ -192,7 +194,7 @@ impl CqState {
         })
     }
 
-    /// The ring in the record.
+    /// The ring that the CQ's record names.
     pub(super) fn newest_ring(&self) -> OwnRing {
         self.rings.newest
     }
@@ -208,7 +210,7 @@ impl CqState {
             || self.lane.as_ref().is_some_and(|lane| lane.user.rq.has_late())
     }
 
-    /// The slot of the lane's next RECV, and the state that it has when the RECV is posted.
+    /// The slot of the lane's next RECV, and the slot's state while the RECV is posted.
     #[inline]
     pub(super) fn next_of_lane(&self) -> Option<(&'static RqSlot, SlotState)> {
         self.lane.as_ref()?.user.rq.next_slot()
@@ -221,11 +223,12 @@ impl CqState {
         let free = self.senders.iter().position(Option::is_none).unwrap_or(self.senders.len());
         self.senders.resize(self.senders.len().max(free + 1), None);
         self.senders[free] = Some(user.clone());
-        // Relaxed: the QP enters nothing before it is made, which is after this.
+        // Relaxed: the QP enters no completion before it is created, which is after this store.
         user.sender.store(free as u32, Relaxed);
     }
 
-    /// Adds a QP whose RECVs complete here. Its record then says whether its receive queue is the CQ's lane.
+    /// Adds a QP whose RECVs complete here. The QP's record then says whether its receive queue is the CQ's
+    /// lane.
     pub(super) fn add_receiver(&mut self, user: &Arc<QpShare>, record: &QpRecord) {
         self.users.insert(user.num, user.clone());
         self.receivers += 1;
@@ -236,18 +239,19 @@ impl CqState {
             }
         }
         self.sweep(false);
-        // A destroyed QP's completions in a ring come before the new QP's.
+        // A poll looks at a lane before the ring. So while a ring may hold completions of a destroyed QP, a
+        // new QP gets no lane.
         let alone = self.receivers == 1 && !user.uses_srq && self.ended.is_empty();
         if alone {
             self.lane = Some(CqLane { user: user.clone(), until: None });
         } else {
             self.end_lane();
         }
-        // SeqCst, as in `end_lane`: a sender that claims a RECV reads it after the claim.
+        // SeqCst, as in `end_lane`: a sender that claims a RECV loads `lane` after the claim.
         record.lane.store(alone.into(), SeqCst);
     }
 
-    /// Adds an SRQ of XRC whose RECVs complete here, whichever QPs take them.
+    /// Adds an XRC SRQ whose RECVs complete here, whichever QPs take them.
     pub(super) fn add_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.sweep(false);
         self.receivers += 1;
@@ -255,19 +259,19 @@ impl CqState {
         self.end_lane();
     }
 
-    /// An SRQ of XRC is destroyed.
+    /// Removes an XRC SRQ, because it is destroyed.
     pub(super) fn end_srq(&mut self, srq: &Arc<RecvQueue>) {
         self.receivers -= 1;
         self.drop_use(srq);
     }
 
-    /// One user of an SRQ is gone.
+    /// Removes one user of an SRQ.
     fn drop_use(&mut self, srq: &Arc<RecvQueue>) {
         let users = self.srqs.iter_mut().filter(|(other, _)| Arc::ptr_eq(other, srq));
         users.for_each(|(_, users)| *users -= 1);
     }
 
-    /// Ends the lane: from here on senders notify the CQ of the RECVs that they complete.
+    /// Ends the lane: from then on, senders notify the CQ of the RECVs that they complete.
     fn end_lane(&mut self) {
         let Some(lane) = self.lane.as_mut().filter(|lane| lane.until.is_none()) else { return };
         if let Some(qp) = self.process.segment.qp(self.process.segment.index_of(lane.user.num)) {
@@ -276,7 +280,8 @@ impl CqState {
         lane.until = Some(lane.user.rq.first_untaken());
     }
 
-    /// A QP is destroyed. It is called for the CQ of its RECVs (`receives`) and for the CQ of its sends.
+    /// Marks a QP as destroyed. Called once for the CQ of the QP's RECVs (with `receives`) and once for the
+    /// CQ of its sends.
     pub(super) fn end_user(&mut self, user: &Arc<QpShare>, receives: bool) {
         if receives {
             self.receivers -= 1;
@@ -286,7 +291,8 @@ impl CqState {
             }
         }
         if let Some(flights) = &user.flights {
-            // The results are in the program's memory from now on, which it may free before it polls.
+            // Writes awaited results of READs and atomics to the program's memory now, because the program
+            // may free this memory before it polls.
             let own = self.own.iter().map(|queued| &queued.own).filter(|own| own.qp_num == user.num);
             own.for_each(|own| flights.polled(own.sends, own.status.to_c(), own.byte_len));
         }
@@ -296,8 +302,8 @@ impl CqState {
         }
     }
 
-    /// Forgets the destroyed QPs and SRQs without completions here, or all of them if no completion will be
-    /// polled (`is_overrun`).
+    /// Forgets destroyed QPs and SRQs that have no completion here. If `is_overrun` is set, forgets all
+    /// destroyed QPs and SRQs, because no completion will be polled.
     #[inline]
     pub(super) fn sweep(&mut self, is_overrun: bool) {
         if !self.ended.is_empty() || self.srqs.iter().any(|(_, users)| *users == 0) {
@@ -324,7 +330,7 @@ impl CqState {
         self.srqs.retain(|(srq, users)| *users > 0 || told.iter().any(|(rq, _)| *rq == srq.index));
     }
 
-    /// The SRQ and the QP number of each completion of an SRQ.
+    /// The SRQ's index and the QP number of each completion of an SRQ.
     fn srq_completions(&self) -> Vec<(u32, u32)> {
         let told = self.notices().filter_map(|what| match self.receiver_of(what)? {
             Receiver::Srq(srq) => Some((srq, what)),
@@ -334,7 +340,8 @@ impl CqState {
         told.chain(unfinished).filter_map(|(srq, what)| Some((srq.index, srq.qpn_told(what)?))).collect()
     }
 
-    /// Whether completions of a destroyed QP are here. `told` are the completions of SRQs.
+    /// Whether the CQ has completions of a destroyed QP. `told` has the SRQ's index and the QP number of each
+    /// completion of an SRQ.
     fn has_completions_of(&self, ended: &EndedUser, told: &[(u32, u32)]) -> bool {
         let EndedUser { user, receives } = ended;
         let has_recvs = || match user.uses_srq {
@@ -346,7 +353,8 @@ impl CqState {
             || *receives && has_recvs()
     }
 
-    /// Forgets the completions of a QP. RECVs of an SRQ among them are freed, because no poll will take them.
+    /// Forgets the completions of a QP. Frees the slots of its SRQ's RECVs among them, because no poll will
+    /// take them.
     pub(super) fn forget(&mut self, user: &QpShare) {
         self.own.retain(|queued| queued.own.qp_num != user.num);
         self.held_back = self.held_back.filter(|wc| wc.qp_num != user.num);
@@ -360,14 +368,14 @@ impl CqState {
                     ring.forget(position);
                 }
             }
-            // Later completions may need the room.
+            // Frees the cells of forgotten notices, because later completions may need them.
             while ring.get(own.head) == Some(RecvNotice::NOTHING) {
                 own.pass(&ring);
             }
         }
     }
 
-    /// Enters a completion of this process; `false` if the CQ holds `cqe` completions already. It is inlined
+    /// Enters a send's completion; `false` if the CQ holds `cqe` completions already. The function is inlined
     /// for the reason given at [`super::Cq::enter`].
     #[inline(always)]
     pub(super) fn enter(&mut self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
@@ -379,7 +387,7 @@ impl CqState {
         true
     }
 
-    /// Whether an upper bound on the completions in the CQ shows already that there is room. `tail` is the
+    /// Whether an upper bound on the number of completions already shows that the CQ has room. `tail` is the
     /// tail of the newest ring.
     #[inline(always)]
     fn has_ample_room(&self, tail: u64, cqe: u64) -> bool {
@@ -409,13 +417,13 @@ impl CqState {
         self.own.iter_mut().rev().find(|queued| queued.own.qp_num == qp_num && queued.own.sends == number)
     }
 
-    /// Takes back the completions of a QP's requests from `number` on.
+    /// Removes the completions of a QP's requests from `number` on.
     pub(super) fn take_back(&mut self, qp_num: u32, number: u64) {
         self.own.retain(|queued| queued.own.qp_num != qp_num || queued.own.sends < number);
     }
 
-    /// Moves the completions of a QP's requests from `number` on behind the RECVs that have arrived since.
-    /// Returns whether any have arrived.
+    /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
+    /// arrived since. Returns whether any RECV has arrived.
     pub(super) fn move_back(&mut self, qp_num: u32, number: u64) -> bool {
         let now = self.arrived();
         let is_meant = |queued: &QueuedSend| queued.own.qp_num == qp_num && queued.own.sends >= number;
@@ -423,7 +431,7 @@ impl CqState {
             return false;
         }
         let moved: Vec<QueuedSend> = self.own.iter().copied().filter(is_meant).collect();
-        // Positions grow from entry to entry, so these become the last ones.
+        // Positions grow from entry to entry, so the moved completions become the last entries.
         self.own.retain(|queued| !is_meant(queued));
         self.own.extend(moved.into_iter().map(|queued| QueuedSend { before: now, ..queued }));
         true
@@ -438,7 +446,7 @@ impl CqState {
         }
     }
 
-    /// Another thread posts the first request, and is not done with it.
+    /// Finds a due completion behind the first completion, whose request another thread is still posting.
     #[cold]
     fn later_due(&self) -> Option<usize> {
         self.own.iter().position(|queued| self.is_due(queued))
@@ -458,7 +466,8 @@ impl CqState {
         self.senders.get(queued.sender as usize)?.as_deref()
     }
 
-    /// Whether a poll would find a completion: any, or if `solicited`, one that is solicited or an error.
+    /// Whether a poll would find a completion. If `solicited` is set, only solicited completions and errors
+    /// count.
     pub(super) fn holds(&self, solicited: bool) -> bool {
         let wanted = |done: &RecvDone| !solicited || done.wakes();
         let is_wanted = |queued: &QueuedSend| !solicited || queued.own.status != WcStatus::Success;
@@ -470,7 +479,7 @@ impl CqState {
             || self.unfinished.iter().any(|(srq, what)| srq.holds_told(*what, wanted))
             || self.notices().any(|what| match self.receiver_of(what) {
                 Some(Receiver::Srq(srq)) => srq.holds_told(what, wanted),
-                // The lane's own RECVs were looked for.
+                // The lane's own RECVs were checked above.
                 Some(Receiver::Qp(user)) => !is_of_lane(user) && user.rq.holds_next(wanted),
                 None => false,
             })
@@ -493,20 +502,22 @@ impl CqState {
         user.map(|user| Receiver::Qp(user))
     }
 
-    /// Completions in a CQ that holds at most `cqe`.
+    /// Number of completions in a CQ that holds at most `cqe`. If an upper bound is below `cqe`, returns the
+    /// upper bound instead of the exact number.
     #[cold]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
         let others = self.own.len() as u64 + self.rings.all().map(len).sum::<u64>();
         let lane = self.lane.as_ref().map_or(0, |lane| {
-            // Mostly an upper bound already shows that there is room.
+            // An upper bound usually shows already that the CQ has room.
             let most = lane.user.rq.outstanding();
             if others + most < cqe { most } else { lane.user.rq.complete() }
         });
         others + lane
     }
 
-    /// Takes the next completion, which is the oldest as far as the CQ can tell.
+    /// Takes the next completion into `to`; `false` if the CQ has none. The completion is the oldest, as far
+    /// as the CQ can tell.
     #[inline(always)]
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
@@ -530,8 +541,9 @@ impl CqState {
         }
     }
 
-    /// Gives the completion of a RECV that was just taken. If no send was due before, and the peer has sent
-    /// the message because of one that is due now, the send's completion comes first.
+    /// Returns the completion of a RECV, which was just taken into `to`. If a send's completion has become
+    /// due meanwhile, the send's completion comes first. The peer may have sent the message because of that
+    /// send.
     #[inline(always)]
     fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
         if due.is_none()
@@ -544,7 +556,7 @@ impl CqState {
         true
     }
 
-    /// A RECV's completion was held back: takes a send's completion that is due, or else this one.
+    /// Takes the completion of a send that is due, or else the held-back completion of a RECV.
     #[cold]
     fn take_held_back(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
         match (due, self.held_back) {
@@ -562,7 +574,7 @@ impl CqState {
         self.take_own(nth, to)
     }
 
-    /// The next notice; none if its position in the newest ring is not before `before`.
+    /// Takes the next notice. From the newest ring, takes only a notice before position `before`.
     #[inline(always)]
     fn next_told(&mut self, before: Option<u64>) -> Option<RecvNotice> {
         let CqRings { older, newest } = &mut self.rings;
@@ -572,8 +584,8 @@ impl CqState {
         if before.is_some_and(|before| newest.head >= before) { None } else { newest.next(self.process) }
     }
 
-    /// Makes a new newest ring if the present one is smaller than `capacity`. `show` puts its place into the
-    /// record.
+    /// Creates a new ring if the newest one is smaller than `capacity`. `show` stores the new ring's place in
+    /// the record.
     pub(super) fn grow(&mut self, capacity: u32, show: impl FnOnce(RingPlace)) -> Result<(), Errno> {
         if self.rings.newest.place.capacity() >= u64::from(capacity) {
             return Ok(());
@@ -586,8 +598,8 @@ impl CqState {
         Ok(())
     }
 
-    /// The receive queues of the QPs that use the CQ, if [`LOOK_EVERY`] has passed since the last call.
-    /// Otherwise none.
+    /// The receive queues of the CQ's QPs, and its XRC SRQs, to be checked for exited senders. Empty if less
+    /// than [`LOOK_EVERY`] has passed since the last check.
     pub(super) fn queues_to_look_after(&mut self) -> Vec<Arc<RecvQueue>> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Vec::new();
@@ -597,14 +609,14 @@ impl CqState {
         self.users.values().map(|user| &user.rq).chain(named).cloned().collect()
     }
 
-    /// Frees the rings, because the CQ ends.
+    /// Frees the rings, because the CQ is destroyed.
     pub(super) fn free_rings(&self) {
         for own in self.rings.all() {
             self.process.heap.free(own.place.at(), RingPlace::bytes(own.place.capacity() as u32));
         }
     }
 
-    /// Takes a completion of the lane. If `before` is given, only a RECV before that position.
+    /// Takes a completion of the lane. If `before` is given, takes only a RECV before that position.
     #[inline(always)]
     fn take_from_lane(&mut self, before: Option<u64>, to: &mut ibv_wc) -> bool {
         let Some(lane) = self.lane.as_ref() else { return false };
@@ -620,7 +632,8 @@ impl CqState {
         found
     }
 
-    /// Takes a completion whose notice came before it was the next of its queue.
+    /// Takes a completion whose notice came too early, when an earlier RECV of the queue or the RECV itself
+    /// was not complete.
     fn take_owed(&mut self, to: &mut ibv_wc) -> bool {
         for n in 0..self.owing.len() {
             let (user, count) = &mut self.owing[n];
@@ -661,8 +674,8 @@ impl CqState {
         true
     }
 
-    /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, no such RECV is
-    /// posted, or it is not yet the next of its queue.
+    /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, the queue has no
+    /// such RECV, or the next RECV of the queue is not complete yet.
     fn take_told(&mut self, what: RecvNotice, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
@@ -681,8 +694,8 @@ impl CqState {
         let user = self.users.get(&self.process.qp_num(rq)).filter(|user| !user.uses_srq);
         let Some(user) = user else { return false };
         let is_lane = |lane: &&CqLane| lane.user.num == user.num;
-        // The lane still delivers the RECVs before its end. As long as it has no end, none of its RECVs is
-        // announced.
+        // The lane itself delivers the RECVs before `until`. While `until` is `None`, senders announce no
+        // RECV of the lane.
         if self
             .lane
             .as_ref()
@@ -691,8 +704,8 @@ impl CqState {
         {
             return false;
         }
-        // Takes as many completions as there were notices, whichever RECVs the notices name. If it took more,
-        // there would be notices left of completions taken already, for which the CQ has no room.
+        // Takes one completion for each notice, whichever RECV the notice names. If polls took more, the ring
+        // would hold notices of completions that were taken already. The ring has no room for such notices.
         let owing = self.owing.iter_mut().find(|(other, _)| other.num == user.num);
         match (owing, user.rq.take_next()) {
             (_, Some(taken)) => user.received(&taken, to),
@@ -715,9 +728,9 @@ impl CqState {
         let own = queued.own;
         let status = own.status.to_c();
         if let Some(user) = self.sender(&queued) {
-            // Only the holder of the CQ's lock, or a thread that has made sure that no completion is left,
-            // does this. An atomic operation would wait until the message that was just stored has reached
-            // the peer.
+            // A plain load and store suffice. Only the holder of the CQ's lock, or a thread that has made
+            // sure that no completion is left, changes `freed`. An atomic read-modify-write would wait until
+            // the stores of the last message have reached the peer.
             let freed = user.freed.load(Relaxed).max(own.sends);
             user.freed.store(freed, Relaxed);
             if let Some(flights) = &user.flights {
@@ -763,7 +776,8 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
 }
 
 impl Drop for QpShare {
-    /// The QP is destroyed, and no CQ has a completion of it. SRQs find lost completions by the generation.
+    /// Changes the generation, because the QP is destroyed and no CQ has a completion of the QP. SRQs detect
+    /// lost completions by the generation.
     fn drop(&mut self) {
         if let Some(record) = self.process.segment.qp(self.number.number as usize) {
             record.generation.fetch_add(1, Relaxed);
@@ -784,7 +798,8 @@ impl QueuedSend {
 }
 
 impl QpShare {
-    /// Writes the completion of a RECV to `to`; `false` if it belongs to an earlier life of the QP.
+    /// Writes the completion of a RECV to `to`; `false` if the completion belongs to an earlier life of the
+    /// QP.
     #[inline(always)]
     fn received(&self, taken: &TakenRecv, to: &mut ibv_wc) -> bool {
         let done = &taken.done;
@@ -801,13 +816,14 @@ impl QpShare {
         true
     }
 
-    /// A RECV has failed. The reason may be that a peer's request has put the QP into Err.
+    /// Reports why the QP is in Err, after a RECV has failed. A peer's request may have put the QP into Err.
     #[cold]
     fn look_at_error(&self) {
         say_of_responder(self.process, self.num, &self.said);
     }
 
-    /// Whether a notice names one of this QP's RECVs. A RECV of an SRQ is freed by this call.
+    /// Whether a notice names one of this QP's RECVs. If it is a RECV of an SRQ, this call frees the RECV's
+    /// slot.
     fn is_told_of(&self, what: RecvNotice) -> bool {
         what.rq() == self.rq.index && (!self.uses_srq || self.rq.drop_told(what, self.num))
     }
@@ -840,7 +856,7 @@ impl OwnRing {
         (self.place, self.head)
     }
 
-    /// Takes its next notice.
+    /// Takes the ring's next notice.
     #[inline]
     fn next(&mut self, process: &Process) -> Option<RecvNotice> {
         let ring = self.ring(process)?;
@@ -849,7 +865,7 @@ impl OwnRing {
         Some(what)
     }
 
-    /// Passes the notice at the ring's head, which was taken.
+    /// Moves the head past a notice that was taken or forgotten, and gives its cell back to producers.
     fn pass(&mut self, ring: &CompletionRing<'_>) {
         self.head += 1;
         ring.pass(self.head);

@@ -1,5 +1,5 @@
-//! Completions of send work requests: entered before the responder can see the request, and due when the
-//! request is done.
+//! Completions of send work requests. A completion is entered into the CQ before the responder can see the
+//! request. It is due when the request is done.
 
 use super::Qp;
 use super::sending::done_of;
@@ -12,8 +12,9 @@ use crate::rings::recvs::Receipt;
 use doorbell_verbs::WcStatus;
 
 impl Qp {
-    /// Enters a completion; `false` if it is lost, because the CQ has no room for it. `done` has its `wr_id`,
-    /// its `enum ibv_wc_opcode` and its length. The arguments are passed in registers, as far as possible.
+    /// Enters a completion into the CQ; `false` if the completion is lost because the CQ has no room. `done`
+    /// has the completion's `wr_id`, `enum ibv_wc_opcode` and length in bytes. The arguments are small, so
+    /// that registers hold most of them.
     #[inline(never)]
     pub(super) fn enter(
         &self,
@@ -49,7 +50,7 @@ impl Qp {
         self.enter(done, number, WcStatus::Success, Some(receipt));
     }
 
-    /// Makes the completion of a request due; `false` if it was lost when it was to be entered.
+    /// Makes the completion of a request due; `false` if the completion is lost because the CQ had no room.
     #[inline(always)]
     pub(super) fn make_due(&self, number: u64, status: WcStatus) -> bool {
         reach(Point::CarriedOut);
@@ -62,7 +63,7 @@ impl Qp {
         true
     }
 
-    /// Takes back the completions entered for requests from `number` on, which are not done.
+    /// Removes the entered completions of requests from `number` on. These requests are not done.
     pub(super) fn take_back(&self, number: u64) {
         if self.share.progress.has_entered(number) {
             self.send_cq.take_back((self.num(), number));
@@ -91,7 +92,7 @@ impl Completing for Entering<'_> {
             }
             Some(recv) => qp.enter_received(done, number, recv),
             None if qp.share.progress.has_entered(number) => {}
-            // Whether it is lost matters when the request is done.
+            // A lost completion is handled later, when the request is done.
             None => {
                 qp.enter(done, number, WcStatus::Success, None);
             }

@@ -1,4 +1,4 @@
-//! A QP's multicast groups.
+//! Attaches QPs to multicast groups, and detaches them.
 
 use super::Qp;
 use crate::device::link_layer;

@@ -90,13 +90,13 @@ pub(crate) struct Sends {
     attr: QpAttr,
     /// For a connected QP: whether the path to the peer leads to this device.
     leads_here: bool,
-    /// Send work requests posted since the QP was made or reset.
+    /// Number of send work requests posted since the QP was created or reset.
     posted: u64,
     /// Work requests that are not carried out yet.
     queue: VecDeque<WaitingWr>,
     wait: Option<SendWait>,
     scratch: Scratch,
-    /// Observes the posts, if anything is requested for them.
+    /// Observes the posts, if statistics, a trace, strict mode or faults are requested.
     watch: Option<Box<Watch>>,
 }
 
@@ -107,8 +107,8 @@ impl Sends {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
     }
 
-    /// Notes that the oldest work request meets an obstacle, for the first time or again. Returns the
-    /// request's status if its retries are used up.
+    /// Records that the oldest work request meets an obstacle, for the first time or again. Returns the
+    /// request's error status if its retries are used up.
     fn meets(&mut self, obstacle: Obstacle) -> Option<WcStatus> {
         let before = self.wait.map(|wait| wait.until);
         let over = wait_again(&mut self.wait, obstacle, &self.attr);
@@ -299,8 +299,8 @@ impl Qp {
         self.record.show(QpState::Rtr);
     }
 
-    /// Publishes the attributes that peers need. Relaxed: `QpRecord::show` follows, and stores the next
-    /// version after all of them.
+    /// Stores the attributes that peers need in the QP's record. Relaxed: the caller then calls
+    /// `QpRecord::show`, which stores the next version after all of them.
     fn publish(&self, attr: &QpAttr) {
         let record = self.record;
         let access = attr.qp_access_flags.unwrap_or_default();
@@ -351,16 +351,16 @@ impl Qp {
         Ok(())
     }
 
-    /// Puts the QP into Err: everything posted is flushed.
+    /// Puts the QP into Err, and flushes all posted work requests.
     #[cold]
     #[inline(never)]
     fn enter_error(&self, sends: &mut Sends) {
         sends.state = QpState::Err;
-        // If a peer put the QP into Err, that peer has sent the event.
+        // If a peer put the QP into Err, that peer has already sent the event.
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
-        // A program that gets flushed completions may use its memory for something else. This thread runs no
-        // copy, which would be waited for.
+        // A program that gets flushed completions may reuse its memory, so copies must end first. This thread
+        // must run no copy, because it would wait for itself.
         debug_assert!(sends.scratch.batch.is_empty());
         self.requester.process.wait_for_copies("a QP's transition to Err");
         self.share.rq.settle(self.num());
@@ -425,7 +425,7 @@ impl Qp {
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
         // The state is read after the RECV is visible to all. A requester that puts the QP into Err stores
-        // the state before it looks for RECVs to flush. So one of the two flushes this RECV.
+        // the state before it looks for RECVs to flush. So this thread or the requester flushes this RECV.
         std::sync::atomic::fence(SeqCst);
         if self.record.is_in_error() {
             self.flush_recvs();
@@ -442,25 +442,25 @@ impl Qp {
         }
     }
 
-    /// Whether its work requests name the SRQs that they go to.
+    /// Whether the QP is an XRC initiator, whose work requests name SRQs.
     pub(crate) fn names_srqs(&self) -> bool {
         self.role == QpRole::Initiator
     }
 
-    /// Ends the QP's life; ibv_destroy_qp(3). Only the completions that have arrived stay, until they are
-    /// polled. Work requests that are not complete end without a completion.
+    /// Destroys the QP; ibv_destroy_qp(3). Completions that have arrived stay until they are polled.
+    /// Incomplete work requests end without a completion.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
         // The wait below is also for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
-            // Release: a process that sees that the QP has no domain any more sees its windows gone.
+            // Release: a process that sees domain 0 also sees that the QP's windows are gone.
             domain.store(0, Release);
         }
         self.record.show(QpState::Reset);
         reach(Point::Resetting);
-        // Before the payloads are placed: a sender may be placing them.
+        // This wait comes before the payloads are placed below, because a sender may be placing them.
         self.requester.process.wait_for_copies("ibv_destroy_qp(3)");
         match self.uses_srq {
             true => self.share.rq.settle(self.num()),
@@ -470,7 +470,7 @@ impl Qp {
             self.take_back(first.number);
         }
         (sends.state, sends.queue, sends.wait) = (QpState::Reset, VecDeque::new(), None);
-        // All requests with a completion are done by now, so no poll asks the peer.
+        // All requests with a completion are done by now, so no poll checks a receipt in the peer's segment.
         self.share.progress.set_receiver(Owner::This);
         sends.scratch = Scratch::default();
         sends.watch = None;
@@ -498,7 +498,7 @@ fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
     if wrong { Err(EINVAL) } else { Ok(()) }
 }
 
-/// Copies the attributes that `new` sets.
+/// Copies the attributes that `new` sets into `all`.
 fn merge(all: &mut QpAttr, new: &QpAttr) {
     macro_rules! take {
         ($($field:ident)*) => {$(

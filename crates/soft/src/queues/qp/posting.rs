@@ -25,7 +25,7 @@ pub(crate) struct Posting<'a> {
     tells: bool,
     /// The SRQ that the next work request names (XRC).
     srqn: u32,
-    /// Dropped after the lock.
+    /// Yields the processor after the lock is released, because this field is dropped after `sends`.
     gives_way: GivesWay,
 }
 
@@ -50,19 +50,20 @@ impl Qp {
         Posting { qp: self, sends, idle, tells: false, srqn: 0, gives_way: GivesWay(false) }
     }
 
-    /// Publishes the processor on which this QP was posted to, and returns its number plus 1.
+    /// Publishes the number, plus 1, of the processor that this thread posts on. Returns the published
+    /// number; 0 if the processor is unknown.
     fn show_processor(&self) -> u32 {
         // SAFETY: the call takes no arguments. It returns -1 if the processor is not known.
         let here = unsafe { libc::sched_getcpu() + 1 } as u32;
-        // Mostly the number is there already, and a store would take the cache line from the peer. Relaxed: a
-        // hint that orders nothing.
+        // The record usually has this number already, and a store would take the cache line from the peer.
+        // Relaxed: the number is a hint and orders nothing.
         if self.record.processor.load(Relaxed) != here {
             self.record.processor.store(here, Relaxed);
         }
         here
     }
 
-    /// Whether the peer's program has posted on processor `here`, like this one, since the last call.
+    /// Whether the peer's program has posted on processor `here` since the last call.
     fn peer_posts_on(&self, here: u32, sends: &Sends) -> bool {
         let (Some(peer), Some(dest)) = (&sends.scratch.peer, sends.attr.dest_qp_num) else { return false };
         let Some(record) = peer.segment.qp(peer.segment.index_of(dest)) else { return false };
@@ -98,8 +99,8 @@ impl<'a> Posting<'a> {
         ENOMEM
     }
 
-    /// The length of a work request's message, if the request may be posted. `inline` is its payload if that
-    /// has been copied already.
+    /// Checks whether a work request may be posted, and returns the length of its message in bytes. `inline`
+    /// is the payload if it was copied already.
     #[inline(always)]
     pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Errno> {
         let path_mtu = match self.qp.qp_type() {
@@ -119,13 +120,14 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Posts a work request of the program. `inline` is its payload if that has been copied already.
+    /// Posts a work request of the program. `inline` is the payload if it was copied already.
     #[inline(always)]
     pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
         self.post_request(wr, RequestOp::Verb(wr.op), inline)
     }
 
-    /// Whether an ATOMIC WRITE may be posted. `wr` is the WRITE of its bytes.
+    /// Checks whether an ATOMIC WRITE may be posted: it needs an RC QP and a payload of
+    /// [`ATOMIC_WRITE_BYTES`]. `wr` is the WRITE of its bytes.
     pub(crate) fn check_atomic_write(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
         match self.qp_type() == QpType::Rc && self.check(wr, inline)? == ATOMIC_WRITE_BYTES {
             true => Ok(()),
@@ -145,7 +147,7 @@ impl<'a> Posting<'a> {
         self.post_request(wr, RequestOp::AtomicWrite(remote), inline)
     }
 
-    /// Posts a work request whose operation differs from the one it was checked for.
+    /// Posts a work request with operation `op`, which may differ from the operation in `wr`.
     #[inline(always)]
     pub(super) fn post_request(
         &mut self,
@@ -211,7 +213,7 @@ impl<'a> Posting<'a> {
         match self.sends.scratch.write_directly(&qp.requester, &write, enter) {
             Written::Not => return false,
             Written::Placed => self.has_gone((wr_id, number), Opcode::Write, is_signaled),
-            // It completes with the other gathered requests.
+            // The WRITE completes with the other gathered requests.
             Written::Gathered => (self.sends.posted, self.tells) = (write.number, true),
         }
         true
@@ -242,7 +244,8 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Completes a message that was carried out. Its completion was entered if it is signalled, or is lost.
+    /// Completes a message that was carried out. If the message is signalled, its completion was entered
+    /// already, or is lost because the CQ had no room.
     #[inline(always)]
     fn has_gone(&mut self, (wr_id, number): (u64, u64), opcode: Opcode, is_signaled: bool) {
         (self.sends.posted, self.tells) = (number, true);
@@ -253,9 +256,10 @@ impl<'a> Posting<'a> {
 
     /// Whether to yield the processor to the peer when the list ends.
     ///
-    /// With few processors, programs share one. A program that polls its memory then keeps the other program
-    /// from running as long as the kernel allows, which is milliseconds. So a program that posts one message
-    /// at a time, and thus probably waits for the answer, yields to a peer that posts on the same processor.
+    /// With few processors, programs share a processor. A program that polls its memory then keeps the other
+    /// program from running for as long as the kernel allows, which is milliseconds. So a program that posts
+    /// one message at a time, and thus probably waits for the answer, yields to a peer that posts on the same
+    /// processor.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
         self.idle && self.tells && self.meets_peer()
@@ -269,7 +273,7 @@ impl<'a> Posting<'a> {
 }
 
 impl Drop for Posting<'_> {
-    /// The list ends: one doorbell.
+    /// Ends the list: carries out the gathered requests, and decides whether to yield the processor.
     #[inline(always)]
     fn drop(&mut self) {
         let sends = &mut *self.sends;

@@ -1,5 +1,6 @@
 //! A QP's role in XRC, if it has one (IB specification vol. 1, annex A14). An initiator only sends. A target
-//! only receives, into SRQs of its domain that the requests name. In all other respects both behave as RC.
+//! only receives. Each request names an SRQ of the target's domain, which provides the RECV. In all other
+//! respects, both roles behave like RC QPs.
 
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
@@ -26,7 +27,7 @@ impl QpRole {
         }
     }
 
-    /// The record's type of the QPs that it sends to.
+    /// The type that is in the records of the QPs that this QP sends to.
     pub(super) fn responder_type(self, qp_type: QpType) -> u32 {
         match self {
             QpRole::Plain | QpRole::Target(_) => qp_type.to_c(),
@@ -41,9 +42,9 @@ impl QpRole {
         }
     }
 
-    /// Completes the attributes for ibv_modify_qp(3) with those that RC requires and this role lacks. An
-    /// initiator has no responder attributes, a target no requester attributes. `before` is the state of the
-    /// QP.
+    /// Adds the attributes that ibv_modify_qp(3) requires for RC but this role lacks, with value 0. An
+    /// initiator has no responder attributes, and a target has no requester attributes. Returns `EINVAL` if
+    /// the program sets one of them. `before` is the QP's state before the call.
     pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> Result<QpAttr, Errno> {
         let mut all = *attr;
         let (none_of, is_next) = match self {

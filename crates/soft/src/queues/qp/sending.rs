@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// How often READs are repeated because RECVs have arrived meanwhile.
+/// Maximum number of times that gathered READs are carried out. They are repeated if RECVs arrive meanwhile.
 const READS: u32 = 8;
 
 impl Qp {
@@ -114,12 +114,12 @@ impl Qp {
         }
     }
 
-    /// The CQ had no room for the completion of a send work request. This QP cannot report completions any
-    /// more, so it enters Err, whatever its type ("Local Work Queue Catastrophic Error", IB specification
-    /// vol. 1, 11.6.3.2). The CQ's own error was reported before.
+    /// Puts the QP into Err, because the CQ had no room for the completion of a send work request. A QP of
+    /// any type that cannot report completions enters Err ("Local Work Queue Catastrophic Error", IB
+    /// specification vol. 1, 11.6.3.2). The CQ's own error was reported before.
     #[cold]
     pub(super) fn lose(&self, sends: &mut Sends, lost: LostWr) {
-        // In Err, only flushed work requests complete.
+        // In Err, only flushed work requests complete, and their loss has no further effect.
         if sends.state == QpState::Err {
             return;
         }
@@ -154,14 +154,15 @@ impl Qp {
         is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
     }
 
-    /// The SEND that was posted last has taken a RECV, but the peer's CQ had no room for the completion.
+    /// Ends the SEND that was posted last. It has taken a RECV, but the peer's CQ had no room for the
+    /// completion.
     #[cold]
     pub(super) fn send_met_full_cq(&self, sends: &mut Sends, wr_id: u64, len: u32, flags: SendFlags) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let wr = SendWr { flags, ..SendWr::new(wr_id, SendOp::Send, &[]) };
         let request = Request::of(&wr, len, sends.posted);
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
-        // A responder that has taken a message has answered, so silence is no outcome here.
+        // The responder has taken the message, so it answers. The outcome cannot be a wait.
         let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
         self.finish(sends, &request, status);
     }
@@ -193,7 +194,7 @@ impl Qp {
         true
     }
 
-    /// Flushes a work request, or lets it wait, because it cannot be carried out when it is posted.
+    /// Queues or flushes a work request that cannot be carried out when it is posted.
     #[cold]
     fn queue_or_flush(&self, sends: &mut Sends, request: &Request<'_>) {
         if !flushes_sends(sends.state) {
@@ -214,7 +215,7 @@ impl Qp {
         lost
     }
 
-    /// Lets the gathered requests wait that are neither carried out nor given up.
+    /// Queues the gathered requests that are neither carried out nor given up.
     fn queue_gathered(&self, sends: &mut Sends) {
         let Sends { queue, scratch, .. } = sends;
         let batch = &mut scratch.batch;
@@ -222,8 +223,8 @@ impl Qp {
         batch.clear();
     }
 
-    /// Carries out the gathered requests of the list being posted. After a failure the remaining ones wait,
-    /// or are flushed.
+    /// Carries out the gathered requests of the list being posted. After a failure, the remaining requests
+    /// wait or are flushed.
     pub(super) fn carry_out_gathered(&self, sends: &mut Sends) {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         loop {
@@ -234,7 +235,8 @@ impl Qp {
                 return self.lose(sends, lost);
             }
             let Some(cause) = cause else { return batch.clear() };
-            // Their completions come behind the failed request's.
+            // The completions from the failed request on are entered again later, in order and with their own
+            // status.
             if let Some(failed) = batch.first_number() {
                 self.take_back(failed);
             }
@@ -263,20 +265,22 @@ impl Qp {
 }
 
 impl Qp {
-    /// Moves the bytes of the gathered requests, up to the first that cannot be moved. Their completions are
-    /// entered before. Returns the indices of the moved ones and the reason why the next was not moved.
+    /// Enters the completions of the gathered requests. Then moves their bytes, up to the first request that
+    /// cannot be moved. Returns the indices of the moved requests, and the reason why the next one was not
+    /// moved.
     fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
         let batch = &mut sends.scratch.batch;
         let Some(first) = batch.first_number() else { return (0..0, None) };
-        // After a lost completion none is entered, so that the entered ones are those up to a number.
+        // After a lost completion, no further completion is entered. So the entered completions are exactly
+        // those up to some number.
         batch.requests(batch.left()).filter(|request| self.is_signaled(request)).all(|request| {
             let number = request.number;
             self.share.progress.has_entered(number)
                 || self.enter(done_of(&request), number, WcStatus::Success, None)
         });
         let mut moved = batch.transfer();
-        // A READ's completion is behind the RECVs that the peer sent before it, and before all others: see
-        // `Responder::read`.
+        // A READ's completion comes after messages that the peer sent before the READ took effect, and before
+        // later messages: see `Responder::read`.
         for _ in 1..READS {
             let is_stale = batch.reads() && self.send_cq.move_back((self.num(), first));
             if !is_stale || moved.1.is_some() || !batch.rewind() {
@@ -290,7 +294,7 @@ impl Qp {
 
 impl Waiting for Qp {
     fn advance(&self) -> Option<Instant> {
-        // The thread that holds the lock is trying, or will have it tried.
+        // The thread that holds the lock carries out the queue, or registers it for a later try.
         let Some(mut sends) = self.sends.try_lock() else { return Some(Instant::now() + SILENT_RETRY) };
         self.notice_error(&mut sends);
         self.carry_out_queue(&mut sends);

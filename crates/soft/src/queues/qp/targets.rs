@@ -1,4 +1,5 @@
-//! XRC targets. Several handles may refer to one, in its own process or in other processes (ibv_open_qp(3)).
+//! XRC targets. Several handles may refer to one target, in its own process or in other processes
+//! (ibv_open_qp(3)).
 
 use super::{Qp, QpRole};
 use crate::errno::{EINVAL, Errno};
@@ -11,18 +12,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Weak};
 
-/// The targets by number, each with its number of handles. A child of fork(2) has none of its parent's.
+/// The targets of this process by QP number, each with its number of handles. A child of fork(2) starts with
+/// an empty list.
 static TARGETS: Anew<BTreeMap<u32, (Weak<Qp>, u32)>> = Anew::new(BTreeMap::new());
 
 impl Qp {
-    /// Makes a new target available to be opened.
+    /// Registers a new target, so that [`Qp::open`] finds it. Does nothing for other QPs.
     pub(super) fn offer(self: &Arc<Qp>) {
         if matches!(self.role, QpRole::Target(_)) {
             TARGETS.lock().insert(self.num(), (Arc::downgrade(self), 1));
         }
     }
 
-    /// Opens the target with this number, if it is in the domain.
+    /// Opens a handle to the target with this number. `EINVAL` if this process has no such target in the
+    /// domain.
     pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Errno> {
         let mut all = TARGETS.lock();
         let (known, handles) = all.get_mut(&num).ok_or(EINVAL)?;
@@ -31,7 +34,7 @@ impl Qp {
         Ok(qp)
     }
 
-    /// Closes a handle. Returns whether it was the last, so that the QP is to be destroyed.
+    /// Closes a handle. Returns `true` if it was the last one, so that the caller must destroy the QP.
     pub(crate) fn close(&self) -> bool {
         let mut all = TARGETS.lock();
         let Some((_, handles)) = all.get_mut(&self.num()) else { return true };
@@ -44,9 +47,10 @@ impl Qp {
     }
 }
 
-/// The state and attributes of another process's target, if it is in the domain; `None` if there is none.
+/// The state and attributes of a target in another process. `None` if no such target is in the domain.
 pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -> Option<(QpState, QpAttr)> {
-    // After a process has exited, its segment stays visible for a moment to processes that have mapped it.
+    // After a process has exited, its segment stays visible for a moment to processes that have mapped it. So
+    // the process itself is checked too.
     if process.is_own(num) || !process.has_peer(num) {
         return None;
     }

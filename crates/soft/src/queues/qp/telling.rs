@@ -1,4 +1,4 @@
-//! Finds out why a send work request has failed, and reports it.
+//! Determines why a send work request has failed, and reports the cause.
 
 use super::{Qp, Sends};
 use crate::engine::diagnosis::{self, Unanswered};
@@ -10,7 +10,8 @@ use doorbell_transport::ack_timeout;
 use doorbell_verbs::{QpType, Span, WcStatus};
 
 impl Qp {
-    /// Reports a send work request that ends the QP's life with this status.
+    /// Reports a send work request that failed with this status. Does nothing for `Success` and `WrFlushErr`,
+    /// and after the first report in this life of the QP.
     #[cold]
     pub(super) fn tell_failure(&self, sends: &Sends, request: &Request<'_>, status: WcStatus) {
         let is_none = matches!(status, WcStatus::Success | WcStatus::WrFlushErr);

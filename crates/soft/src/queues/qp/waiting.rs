@@ -1,4 +1,4 @@
-//! Send work requests that wait, and how long they wait.
+//! Send work requests that wait to be carried out, and the time until their next try.
 
 use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
@@ -9,15 +9,15 @@ use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How often a request without an answer is retried if no time-out is set.
+/// Period between tries of a request without an answer, if the QP has no time-out.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
-/// How often a request is retried that must not overtake a payload.
+/// Period between tries of a request that must not overtake an earlier payload.
 const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
 #[derive(Debug)]
 pub(super) struct WaitingWr {
-    /// Its number among the QP's requests, from 1.
+    /// The work request's number in its QP, from 1.
     pub(super) number: u64,
     pub(super) what: WaitingWhat,
 }
@@ -44,7 +44,7 @@ pub(super) struct WaitingSend {
     srqn: u32,
 }
 
-/// The wait of the oldest work request.
+/// The wait of the oldest work request: its obstacle, the time of its next try, and its remaining retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWait {
     obstacle: Obstacle,
@@ -90,8 +90,8 @@ impl WaitingSend {
 fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(sges.iter().map(|s| s.length as usize).sum());
     for sge in sges.iter().filter(|sge| sge.length > 0) {
-        // SAFETY: the program promises that these bytes are readable, as for any inline post. There is no
-        // lkey to check.
+        // SAFETY: the program promises that these bytes are readable, as for any inline post. Inline data has
+        // no lkey to check.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize)
         });
@@ -106,14 +106,14 @@ fn is_fast() -> bool {
 }
 
 impl SendWait {
-    /// Whether a NIC would not send the request again yet.
+    /// Whether the request must wait longer, because a NIC would not send it again yet.
     pub(super) fn holds_back(self) -> bool {
         let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);
         is_of_nic && !is_fast() && Instant::now() < self.until
     }
 
-    /// The wait for an obstacle. `before` is the wait if the request has met this obstacle before. Returns
-    /// the request's status if its retries are used up.
+    /// Creates the wait for an obstacle. `before` is the request's previous wait for this kind of obstacle.
+    /// Returns the request's error status if its retries are used up.
     fn new(before: Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Result<SendWait, WcStatus> {
         let all = || Retries::new(attr.retry_cnt.unwrap_or(0), attr.rnr_retry.unwrap_or(0));
         let mut retries = before.map_or_else(all, |wait| wait.retries);
@@ -126,7 +126,7 @@ impl SendWait {
             Obstacle::Silence | Obstacle::Delay => match ack_timeout(attr.timeout.unwrap_or(0)) {
                 Span::ZERO => SILENT_RETRY,
                 timeout => {
-                    // After the first silence the peer may still answer, so no retry is taken.
+                    // The first silence uses up no retry, because the peer may still answer.
                     if before.is_some() {
                         retries.take_unanswered()?;
                     }
@@ -142,8 +142,8 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_ps() / 1000)
 }
 
-/// Notes that the work request meets an obstacle, for the first time or again. Returns the request's status
-/// if its retries are used up.
+/// Records that the oldest work request meets an obstacle, for the first time or again. Returns the request's
+/// error status if its retries are used up.
 pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Option<WcStatus> {
     let is_rnr = |obstacle| matches!(obstacle, Obstacle::NoRecv(_));
     let same = wait.filter(|wait| is_rnr(wait.obstacle) == is_rnr(obstacle));
@@ -164,7 +164,8 @@ pub(super) fn wait_again(wait: &mut Option<SendWait>, obstacle: Obstacle, attr: 
 mod tests {
     use super::*;
 
-    /// How many time-outs pass with an obstacle until the work request fails, and its status.
+    /// The number of time-outs until a work request that meets only this obstacle fails, and its status.
+    /// Stops at 100 time-outs.
     fn met(obstacle: Obstacle, attr: &QpAttr) -> (u32, Option<WcStatus>) {
         let mut wait = None;
         for times in 1..100 {

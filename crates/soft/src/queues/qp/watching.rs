@@ -1,4 +1,4 @@
-//! Posts of a QP with a watch, and the faults injected into them.
+//! Posts to a watched QP, which has statistics, a trace, strict mode or injected faults.
 
 use super::waiting::{SILENT_RETRY, WaitingWr};
 use super::{Qp, Sends};
@@ -20,18 +20,19 @@ use std::time::Instant;
 
 /// Whether a work request may be carried out now.
 pub(super) enum SendTurn {
-    /// It may be carried out.
+    /// The work request may be carried out.
     Go,
-    /// It has to wait.
+    /// The work request has to wait.
     Later,
-    /// A fault has decided its outcome.
+    /// An injected fault decides the work request's outcome.
     Over(Outcome),
-    /// The QP was killed with it.
+    /// An injected fault has killed the QP, and the work request is complete.
     Ended,
 }
 
 impl Qp {
-    /// Admits a work request to a QP with a watch; `true` if the request needs no further work now.
+    /// Admits a work request to a watched QP. Returns `true` if the caller has nothing more to do for the
+    /// request.
     pub(super) fn admit_watched(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let outstanding = sends.posted.saturating_sub(self.share.freed.load(Relaxed));
         let Some(watch) = &mut sends.watch else { return false };
@@ -55,7 +56,8 @@ impl Qp {
         self.admit_to_faults(sends, request)
     }
 
-    /// Admits a work request to a QP that may have faults. Returns a result like [`Qp::admit_watched`].
+    /// Admits a work request to a QP that may have injected faults. Returns a result like
+    /// [`Qp::admit_watched`].
     fn admit_to_faults(&self, sends: &mut Sends, request: &Request<'_>) -> bool {
         let Some(faults) = faults(sends) else { return false };
         faults.posted(request.number);
@@ -145,7 +147,7 @@ impl Qp {
         }
     }
 
-    /// The send queue is full. In strict mode this is reported if no completion can ever make room.
+    /// Reports a full send queue in strict mode, if no completion can ever make room.
     #[cold]
     pub(super) fn tell_full(&self, sends: &Sends) {
         let strict = sends.watch.as_ref().and_then(|watch| watch.strict.as_ref());
@@ -160,7 +162,8 @@ impl Qp {
         }
     }
 
-    /// Whether the oldest work request is to be carried out now.
+    /// Decides whether the oldest work request is carried out now. An injected fault may delay, lose or fail
+    /// the request.
     pub(super) fn turn(&self, sends: &mut Sends, request: &Request<'_>) -> SendTurn {
         let Some(own) = faults(sends) else { return SendTurn::Go };
         let takes_recv = request.op.opcode().consumes_recv();
@@ -189,7 +192,7 @@ impl Qp {
             Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered),
             Verdict::Feign => self.feign(sends),
             _ => {
-                // The first transmission takes no retry. Later ones took theirs above.
+                // The first transmission uses up no retry. Each later transmission used up its retry above.
                 if pending != Some(Verdict::Lose) {
                     sends.meets(Obstacle::Silence);
                 }
@@ -198,7 +201,7 @@ impl Qp {
         }
     }
 
-    /// Lets the responder seem to answer that no RECV is posted.
+    /// Handles the request as if the responder had answered with an RNR NAK.
     fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let process = self.requester.process;
@@ -212,9 +215,9 @@ impl Qp {
         }
     }
 
-    /// Kills the QP by an injected fault. A NIC that finds its state inconsistent completes the work request
-    /// with this status (IB specification vol. 1, 11.6.2, "Local QP Operation Error") and reports the QP by
-    /// an event.
+    /// Kills the QP by an injected fault. A NIC that finds a QP's state inconsistent completes the work
+    /// request with "Local QP Operation Error" (IB specification vol. 1, 11.6.2) and reports an event for the
+    /// QP.
     fn kill(&self, sends: &mut Sends, request: &Request<'_>) {
         self.tell_failure(sends, request, WcStatus::LocQpOpErr);
         self.complete(request, WcStatus::LocQpOpErr);
@@ -222,7 +225,7 @@ impl Qp {
         self.tell(EVENT_QP_FATAL);
     }
 
-    /// When the oldest work request is to be tried next.
+    /// The time of the oldest work request's next try.
     pub(super) fn next_try(&self, sends: &Sends) -> Instant {
         let due = sends.watch.as_ref().and_then(|watch| watch.faults.as_ref()?.next_due());
         match (due, sends.wait) {
@@ -232,7 +235,7 @@ impl Qp {
         }
     }
 
-    /// The injected fault that made a work request fail with this status, if one did.
+    /// The injected fault that made a work request fail with this status; `None` if no fault did.
     pub(super) fn fault(&self, sends: &Sends, number: u64, status: WcStatus) -> Option<Cause> {
         let faults = sends.watch.as_ref()?.faults.as_ref()?;
         let times = faults.times(number);

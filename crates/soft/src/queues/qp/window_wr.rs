@@ -3,7 +3,7 @@
 use crate::memory::windows::Bind;
 use doorbell_verbs::{SendFlags, WcStatus};
 
-/// `IBV_WC_BIND_MW`, `IBV_WC_LOCAL_INV`.
+/// `IBV_WC_BIND_MW` and `IBV_WC_LOCAL_INV` of verbs.h.
 const WC_BIND_MW: u32 = 5;
 const WC_LOCAL_INV: u32 = 6;
 
@@ -12,12 +12,12 @@ const WC_LOCAL_INV: u32 = 6;
 pub(crate) enum WindowOp {
     /// IBV_WR_BIND_MW, and ibv_bind_mw(3).
     Bind(Bind),
-    /// IBV_WR_LOCAL_INV, with this rkey.
+    /// IBV_WR_LOCAL_INV of the window with this rkey.
     Invalidate(u32),
 }
 
 impl WindowOp {
-    /// Its opcode as verbs.h names it.
+    /// The operation's name in verbs.h, without the prefix `IBV_WR_`.
     pub(super) fn name(&self) -> &'static str {
         match self {
             WindowOp::Bind(_) => "BIND_MW",
@@ -32,7 +32,8 @@ impl WindowOp {
         }
     }
 
-    /// The status if it fails (IB specification vol. 1, 11.6.2; verbs.h has none for memory management).
+    /// The completion status if the operation fails (IB specification vol. 1, 11.6.2). verbs.h has no status
+    /// for memory management errors.
     pub(super) fn failure(&self) -> WcStatus {
         match self {
             WindowOp::Bind(_) => WcStatus::MwBindErr,

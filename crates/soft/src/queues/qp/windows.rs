@@ -13,7 +13,8 @@ use doorbell_transport::{flushes_sends, is_signaled};
 use doorbell_verbs::{QpState, QpType, SendWr, WcStatus};
 
 impl<'a> Posting<'a> {
-    /// Whether a work request for a window may be posted.
+    /// Checks whether a work request for a window may be posted: `EINVAL` if the QP is not yet in Rts, or is
+    /// a UD QP.
     pub(crate) fn check_window(&self) -> Result<(), Errno> {
         let is_early = matches!(self.sends.state, QpState::Reset | QpState::Init | QpState::Rtr);
         if is_early || self.qp_type() == QpType::Ud { Err(EINVAL) } else { Ok(()) }
@@ -47,7 +48,8 @@ impl<'a> Posting<'a> {
         Ok(())
     }
 
-    /// Whether a SEND with invalidate may be posted. `wr` is the SEND.
+    /// Checks whether a SEND with invalidate may be posted. Only RC QPs have such SENDs. `wr` describes the
+    /// SEND.
     pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
         if self.qp_type() != QpType::Rc {
             return Err(EINVAL);
@@ -69,7 +71,7 @@ impl<'a> Posting<'a> {
 }
 
 impl Qp {
-    /// Carries out a work request for a window. All requests before it are done.
+    /// Carries out a work request for a window. The caller ensures that all earlier requests are done.
     #[cold]
     pub(super) fn carry_out_window(&self, sends: &mut Sends, wr: &WindowWr, number: u64) {
         let lost = LostWr { number, name: wr.op.name(), wr_id: wr.wr_id };
@@ -104,7 +106,8 @@ impl Qp {
         Ok(())
     }
 
-    /// Completes a work request like [`Qp::complete`].
+    /// Completes a work request for a window if it is signalled or has failed. `false` if the completion is
+    /// lost.
     fn complete_window(&self, wr: &WindowWr, number: u64, status: WcStatus) -> bool {
         !is_signaled(status, wr.flags, self.sq_sig_all)
             || self.complete_now((wr.wr_id, wr.op.wc_opcode(), 0), number, status)

@@ -1,10 +1,10 @@
-//! RECVs that were passed over because a sender has claimed them and not completed them for a while.
+//! RECVs that polls have passed over, because a sender has claimed them but not completed them for a while.
 
 use crate::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-/// The slots of a queue's RECVs that were passed over. Their number is read without a lock.
+/// The slots of a queue's passed-over RECVs. Their number can be read without the lock.
 #[derive(Debug, Default)]
 pub(super) struct LateRecvs {
     slots: Mutex<Vec<u32>>,
@@ -12,8 +12,8 @@ pub(super) struct LateRecvs {
 }
 
 impl LateRecvs {
-    /// Whether there are any. Relaxed: the caller holds the queue's lock, or is a thread that checks again
-    /// later.
+    /// Whether any RECV was passed over. Relaxed: the caller holds the queue's lock, or is a thread that
+    /// checks again later.
     #[inline]
     pub(super) fn has_any(&self) -> bool {
         self.count.load(Relaxed) > 0

@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 pub(crate) enum Senders {
     /// The peer of a connected QP.
     One,
-    /// Senders of datagrams to a QP, which completes its RECVs in order all the same.
+    /// Senders of datagrams to a UD QP. The QP completes its RECVs in order, although several senders take
+    /// them.
     ManyInOrder,
     /// Senders to the QPs of an SRQ.
     Many,
-    /// Senders to QPs of an XRC domain, whose messages name the SRQ.
+    /// Senders to QPs of an XRC domain. Their messages name the SRQ.
     Named,
 }
 
 impl Senders {
-    /// Whether RECVs are taken, and their slots freed, in the order in which they are posted.
+    /// Whether RECVs are taken, and their slots freed, in the order of posting.
     pub(super) fn take_in_turn(self) -> bool {
         match self {
             Senders::One => true,
@@ -30,8 +31,8 @@ impl Senders {
         }
     }
 
-    /// Whether a sender may have requests that must find the payload of its earlier messages in place.
-    /// Datagrams have no such requests.
+    /// Whether a sender may place the payload of its earlier messages in the RECV's buffers. A connected QP
+    /// does this before a READ or WRITE that touches the buffers. Datagrams need no such placing.
     pub(super) fn may_place(self) -> bool {
         match self {
             Senders::ManyInOrder => false,
@@ -39,7 +40,7 @@ impl Senders {
         }
     }
 
-    /// Whether the queue is an SRQ. A CQ is notified of an SRQ's completions one by one.
+    /// Whether the senders take RECVs from an SRQ.
     pub(super) fn are_of_srq(self) -> bool {
         match self {
             Senders::One | Senders::ManyInOrder => false,
@@ -48,25 +49,25 @@ impl Senders {
     }
 }
 
-/// The sizes that a receive queue is made for.
+/// The capacity of a receive queue: `depth` RECVs of at most `max_sge` SGEs each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
 }
 
-/// Where a queue's slots are in the segment, and how they are ordered.
+/// The location and order of a queue's slots in the segment. Offsets are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecvLayout {
     pub(super) slots: u64,
     pub(super) order: SlotOrder,
     pub(super) capacity: u32,
     max_sge: u32,
-    /// All slots in which a RECV was ever posted are among the first so many.
+    /// Slots from this index on have held no RECV since the queue was created or cleared.
     pub(super) used: u32,
 }
 
-/// How senders find the slot of the next RECV.
+/// The way in which senders find the slot of the next RECV.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SlotOrder {
     /// Slots are used in order. The only sender's `SenderTurn` is at this offset.
@@ -89,7 +90,7 @@ impl RecvLayout {
             true => SlotOrder::Turn(alloc(size_of::<SenderTurn>() as u64)?),
             false => SlotOrder::Ring(alloc(u64::from(capacity) * 8)?),
         };
-        // A used piece of heap may hold anything.
+        // A reused piece of the heap may hold any bytes, so `clear` must reset all slots.
         let mut layout = RecvLayout { slots, order, capacity, max_sge: sizes.max_sge, used: capacity };
         if !is_new {
             layout.clear(process);
@@ -98,7 +99,7 @@ impl RecvLayout {
         Ok(layout)
     }
 
-    /// Empties all used slots.
+    /// Frees all used slots, and resets the ring or the turn.
     pub(super) fn clear(&mut self, process: &Process) {
         for index in 0..self.used {
             if let Some(slot) = self.slot(process, index) {
@@ -108,7 +109,7 @@ impl RecvLayout {
         if let SlotOrder::Ring(at) = self.order {
             let cells = (0..u64::from(self.capacity)).map(|position| at + 8 * position);
             for cell in cells.filter_map(|at| process.segment.in_heap::<AtomicU64>(at)) {
-                // Relaxed: no sender looks here before the record publishes the queue.
+                // Relaxed: no sender reads the ring before the record publishes the queue.
                 cell.store(0, Relaxed);
             }
         }
@@ -118,7 +119,7 @@ impl RecvLayout {
         self.used = 0;
     }
 
-    /// The turn of the only sender, if the queue has one.
+    /// The turn of the only sender; `None` if the queue may have several senders.
     #[inline]
     pub(super) fn turn<'a>(&self, process: &'a Process) -> Option<&'a SenderTurn> {
         match self.order {
@@ -127,7 +128,8 @@ impl RecvLayout {
         }
     }
 
-    /// The slot with this index. Its place comes from this process's own memory, not from the shared record.
+    /// The slot with this index. Its address is computed from private memory, because peers can write to the
+    /// shared record.
     #[inline]
     pub(super) fn slot(&self, process: &Process, index: u32) -> Option<&'static RqSlot> {
         let at = u64::from(index & (self.capacity - 1)) * stride(self.max_sge);
@@ -144,7 +146,7 @@ impl RecvLayout {
         }
     }
 
-    /// Whether a sender that may still go on has begun to fill a slot.
+    /// Whether a sender that has not exited is filling a slot or placing a payload.
     fn is_being_filled(&self, process: &Process) -> bool {
         let is_filled = |state: SlotState| match state.phase() {
             SlotPhase::Claimed(who) | SlotPhase::Placing(who) => !process.is_gone(who),
@@ -155,7 +157,8 @@ impl RecvLayout {
         self.turn(process).is_some_and(|turn| is_filled(turn.state())) || (0..self.used).any(is_slot_filled)
     }
 
-    /// Frees the queue's memory, at once or when no live sender is filling its slots any more.
+    /// Frees the queue's memory when no live sender is filling its slots any more. Waits for senders for at
+    /// most 1 ms. After that, a later call of [`sweep`] frees the memory.
     pub(super) fn free(self, process: &'static Process) {
         let begin = Instant::now();
         while self.is_being_filled(process) {
@@ -176,10 +179,11 @@ impl RecvLayout {
     }
 }
 
-/// Queues that ended while a sender was filling their slots. A child of fork(2) may end queues of its parent.
+/// Queues that ended while a sender was filling their slots, each with the process that owns the queue. A
+/// child of fork(2) may end queues of its parent.
 static LIMBO: Anew<Vec<(&Process, RecvLayout)>> = Anew::new(Vec::new());
 
-/// Frees the memory of queues in limbo that no sender is filling any more.
+/// Frees the memory of this process's queues in [`LIMBO`] that no sender is filling any more.
 pub(super) fn sweep(process: &'static Process) {
     LIMBO.lock().retain(|(owner, layout)| {
         let stays = !std::ptr::eq(*owner, process) || layout.is_being_filled(process);

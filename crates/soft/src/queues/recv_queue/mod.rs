@@ -1,11 +1,11 @@
-//! Receive queues of QPs, and shared ones.
+//! Receive queues of QPs, and SRQs.
 //!
 //! Posted RECVs are in slots in the segment, where senders take them. This process also keeps a private copy
-//! of each RECV. It makes completions from this copy, because peers could have changed the slot.
+//! of each RECV. A completion's `wr_id` and buffers come from this copy, because peers can write to the slot.
 //!
-//! Only one sender takes RECVs from the queue of a connected QP, so the slots of that queue are taken and
-//! freed in the order of posting. Any other queue has a ring that names the slot of each RECV. Its slots are
-//! free as soon as their completions are taken, in any order.
+//! Only one sender takes RECVs from the queue of a connected QP. So the slots of that queue are taken and
+//! freed in the order of posting. Any other queue has a ring that names the slot of each RECV. A slot of such
+//! a queue is free as soon as its completion is taken, in any order.
 
 mod late;
 mod layout;
@@ -41,33 +41,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
-/// How long a RECV that a sender has begun to fill delays the RECVs behind it. A copy takes less time, even
-/// if the sender has to wait for a processor, unless the sender is stopped.
+/// Time for which a RECV that a sender has claimed delays the RECVs behind it. A copy takes less time, even
+/// if the sender has to wait for a processor. Only a stopped sender takes longer.
 const PATIENCE: Duration = Duration::from_millis(80);
 
 /// A receive queue of this process.
 #[derive(Debug)]
 pub(crate) struct RecvQueue {
     process: &'static Process,
-    /// Index of its record.
+    /// Index of the queue's record in the segment.
     pub(crate) index: u32,
     record: &'static RqRecord,
     pd: u32,
     senders: Senders,
-    /// RECVs that the queue was made for.
+    /// Maximum number of posted RECVs whose completions were not taken.
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
     /// Position of the next RECV to complete, if completions are in order. It changes under the lock. A CQ
-    /// that reads an old value without the lock looks again when it is polled next.
+    /// may read an old value without the lock. It reads the position again at the next poll.
     next: AtomicU64,
     late: LateRecvs,
-    /// The queue as a requester that places payload in this process's memory, under the lock.
+    /// The copy record for payloads that the queue places in this process's memory. Used under the lock.
     copier: Arc<Copier>,
-    /// Where the slots begin in the segment, for [`RecvQueue::next_slot`].
+    /// Offset of the first slot in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
-    /// The number that the record belongs to. No other queue gets the record while this queue exists.
+    /// Reserves the queue's number, so that no other queue gets the record while this queue exists.
     _number: Option<Arc<HeldNumber>>,
 }
 
@@ -75,22 +75,23 @@ pub(crate) struct RecvQueue {
 #[derive(Debug)]
 struct RecvState {
     layout: RecvLayout,
-    /// RECVs posted since the queue was made.
+    /// Position of the next RECV to post. Positions continue through all queues that use the record in turn.
     tail: u64,
     /// Posted RECVs whose completions were not taken.
     outstanding: u32,
-    /// The RECV that is posted in each slot, and its SGEs, for the slots that were ever used.
+    /// The RECV in each slot that was ever used, and the SGEs of these RECVs (`max_sge` for each slot).
     entries: Vec<PostedRecv>,
     sges: Vec<Sge>,
     order: PostOrder,
-    /// All RECVs before this position were seen complete.
+    /// All RECVs before this position are complete, as far as this process has seen.
     complete: u64,
-    /// The next RECV if it was seen begun and not done, and since when.
+    /// Position of the next RECV and the time when it was first seen claimed but not completed.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
-    /// For each slot's RECV, the regions that it uses, in strict mode, and its slice of a trace.
+    /// For the RECV in each slot: the regions that it uses (strict mode), and its slice of the trace. `None`
+    /// without strict mode and trace.
     watched: Option<Vec<(Option<Held>, Option<Slice>)>>,
-    /// Whether the program has ended the queue. Only completions are left in it.
+    /// Whether the program has destroyed the queue. Then only untaken completions are left in the queue.
     is_closed: bool,
 }
 
@@ -99,12 +100,13 @@ fn is_watched() -> bool {
     Strict::own().is_some() || trace::is_wanted()
 }
 
-/// The choice of slots for RECVs.
+/// The way in which slots are chosen for RECVs.
 #[derive(Debug)]
 enum PostOrder {
-    /// One slot after the other.
+    /// One slot after the other, in the order of posting.
     InTurn,
-    /// Any free slot. The ring at this offset in the segment names the slot of each position.
+    /// Any free slot. The ring at this offset in the segment names the slot of each position. `slots` is a
+    /// private copy of the ring.
     ByRing { ring: u64, slots: Box<[u32]>, free: VecDeque<u32> },
 }
 
@@ -121,16 +123,16 @@ impl PostOrder {
     }
 }
 
-/// The RECV that the program has posted in a slot.
+/// The private copy of a RECV that the program has posted in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct PostedRecv {
-    /// Position of the RECV, until its completion is taken.
+    /// Position of the RECV; `None` once its completion is taken.
     position: Option<u64>,
     wr_id: u64,
     sges: u32,
 }
 
-/// A completed RECV.
+/// A RECV whose completion was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakenRecv {
     pub(crate) wr_id: u64,
@@ -156,7 +158,7 @@ impl RecvState {
         }
     }
 
-    /// Makes room for RECVs in the slots up to this one.
+    /// Extends the private copies to all slots up to `index`.
     #[cold]
     fn use_up_to(&mut self, index: u32, max_sge: u32) {
         let slots = index as usize + 1;
@@ -186,7 +188,7 @@ impl RecvState {
         sges_of(&self.entries, &self.sges, index, max_sge)
     }
 
-    /// Whether this slot holds the RECV at a position, and its completion was not taken.
+    /// Whether slot `index` holds the RECV at `position`, and the RECV's completion was not taken.
     #[inline]
     fn holds(&self, index: u32, position: u64) -> bool {
         self.entries[index as usize].position == Some(position)
@@ -194,7 +196,7 @@ impl RecvState {
 }
 
 impl RecvQueue {
-    /// A queue with record `index`.
+    /// Creates a queue with record `index`.
     pub(crate) fn new(
         process: &'static Process,
         index: u32,
@@ -233,23 +235,23 @@ impl RecvQueue {
         Ok(queue)
     }
 
-    /// The queue, which keeps this number until it is dropped.
+    /// Makes the queue hold this number until the queue is dropped.
     pub(crate) fn with_number(mut self, number: Arc<HeldNumber>) -> RecvQueue {
         self._number = Some(number);
         self
     }
 
-    /// Sets the XRC domain whose QPs' messages may name this queue; `None` for no domain. Its RECVs complete
+    /// Sets the XRC domain whose QPs may take RECVs from this SRQ; `None` for no domain. Its RECVs complete
     /// in `cq`.
     pub(crate) fn set_domain(&self, domain: Option<DomainId>, cq: u32) {
         self.record.cq.store(cq, Relaxed);
         if let Some(record) = self.process.segment.domain(self.index as usize) {
-            // At least Release: a sender that finds the domain finds the queue made.
+            // At least Release: a sender that finds the domain also finds the complete queue.
             record.store(domain.map_or(0, DomainId::in_record), SeqCst);
         }
     }
 
-    /// Whether messages name this queue, which is then an SRQ of XRC.
+    /// Whether the queue is an XRC SRQ. Messages name such a queue.
     pub(crate) fn is_named(&self) -> bool {
         match self.senders {
             Senders::Named => true,
@@ -257,11 +259,12 @@ impl RecvQueue {
         }
     }
 
-    /// Publishes to senders where the queue is.
+    /// Publishes the queue to senders.
     ///
-    /// Everything is stored before `capacity`, which senders load first, with Acquire. So a sender that sees
-    /// the queue sees all of it. A sender that saw the queue's previous life has the old generation. It
-    /// claims nothing here, because the state of each slot has the new one.
+    /// All other fields are stored before `capacity`, which senders load first, with Acquire. So a sender
+    /// that sees the capacity sees all other fields. A sender that saw the record before has the old
+    /// generation. It claims nothing in this queue, because the slots have the new generation in their
+    /// states.
     fn begin(&self, layout: &RecvLayout, tail: u64) {
         let record = self.record;
         record.generation.fetch_add(1, Relaxed);
@@ -323,7 +326,7 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// The watched parts of a RECV that is posted.
+    /// Begins to watch a posted RECV: holds its regions in strict mode, and begins its slice of the trace.
     #[cold]
     fn watch(&self, wr_id: u64, sges: &[Sge]) -> (Option<Held>, Option<Slice>) {
         let held = Strict::own().map(|_| {
@@ -338,8 +341,8 @@ impl RecvQueue {
         (held, Slice::begin(track, "RECV", wr_id, &format!("\"room\":{room}")))
     }
 
-    /// In strict mode, checks whether a RECV may use all of its memory. Otherwise only the used part is
-    /// checked.
+    /// Reports SGEs of a RECV that may not be used (strict mode). Without strict mode, only the bytes that a
+    /// message fills are checked, when the message arrives.
     #[cold]
     fn check_strictly(&self, wr_id: u64, sges: &[Sge]) {
         let need = AccessFlags::LOCAL_WRITE;
@@ -353,7 +356,7 @@ impl RecvQueue {
         }
     }
 
-    /// Offers the RECV of a slot to senders, behind all other RECVs.
+    /// Offers the RECV in slot `index` to senders, behind all other RECVs.
     #[inline]
     fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
         let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
@@ -372,12 +375,12 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// The slot of the next RECV in order, and the state that it has when the RECV is posted.
+    /// The slot of the next RECV in order, and the slot's state while the RECV is posted.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<(&'static RqSlot, SlotState)> {
         let position = self.next();
         let index = match self.senders.take_in_turn() {
-            // This case takes no lock.
+            // Slots are used in order, so no lock is needed to find this one.
             true => position as u32 & (self.capacity - 1),
             false => self.state.lock().index_of(position),
         };
@@ -390,12 +393,12 @@ impl RecvQueue {
         self.next.load(Relaxed)
     }
 
-    /// RECVs posted since the queue was made.
+    /// Position of the next RECV to post.
     pub(crate) fn tail(&self) -> u64 {
         self.record.posted.0.tail.load(Relaxed)
     }
 
-    /// Position of the first RECV that certainly no sender has taken.
+    /// Position of the first RECV that no sender has claimed; the tail if senders have claimed all RECVs.
     pub(crate) fn first_untaken(&self) -> u64 {
         let state = self.state.lock();
         let turn = state.layout.turn(self.process);
@@ -406,7 +409,8 @@ impl RecvQueue {
         (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
     }
 
-    /// Takes the completion of the next RECV in order, if there is one.
+    /// Takes the completion of the next RECV in order; `None` if that RECV is not complete. Passed-over RECVs
+    /// that are complete by now come first.
     #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<TakenRecv> {
         let mut state = self.state.lock();
@@ -422,7 +426,7 @@ impl RecvQueue {
                 return None;
             }
             let index = state.index_of(position);
-            // The RECV of this position may have been posted again, behind the others.
+            // The RECV of this position may have been offered again at a later position.
             if state.holds(index, position) {
                 let slot = state.layout.slot(self.process, index)?;
                 let posted = SlotState::posted(position, self.generation());
@@ -444,7 +448,8 @@ impl RecvQueue {
         pass(self.record, position);
     }
 
-    /// Whether a RECV that is begun and not done is to be passed over.
+    /// Whether the claimed RECV at this position must be passed over, because it was first seen claimed more
+    /// than [`PATIENCE`] ago. Always `false` for a queue with one sender.
     fn is_stuck(&self, state: &mut RecvState, position: u64) -> bool {
         if self.senders.take_in_turn() {
             return false;
@@ -467,7 +472,8 @@ impl RecvQueue {
         self.take(state, index, (slot, posted), None)
     }
 
-    /// Takes the completion of an SRQ's RECV that a CQ was notified of; `None` if it is no longer there.
+    /// Takes the completion of the SRQ's RECV that a notice names. `None` if the completion was taken
+    /// already, or if the sender is placing its payload.
     pub(crate) fn take_told(&self, what: RecvNotice) -> Option<TakenRecv> {
         let mut state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -478,8 +484,8 @@ impl RecvQueue {
         if is_it { self.take(&mut state, index, (slot, posted), None) } else { None }
     }
 
-    /// Whether a poll would find the completion of an SRQ's RECV that a CQ was notified of, and it is one of
-    /// the `wanted`.
+    /// Whether a poll would find the completion of the SRQ's RECV that a notice names, and `wanted` accepts
+    /// the completion.
     pub(crate) fn holds_told(&self, what: RecvNotice, wanted: impl Fn(&RecvDone) -> bool) -> bool {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -488,7 +494,7 @@ impl RecvQueue {
         what.is_at(position) && self.done_at(&state, position).is_some_and(|done| wanted(&done))
     }
 
-    /// Whether the sender of an SRQ's RECV that a CQ was notified of is placing the payload.
+    /// Whether a sender is placing the payload of the SRQ's RECV that a notice names.
     pub(crate) fn is_unfinished(&self, what: RecvNotice) -> bool {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -498,14 +504,14 @@ impl RecvQueue {
         slot.is_some_and(|slot| matches!(slot.state().phase(), SlotPhase::Placing(_)))
     }
 
-    /// Whether polls would find a completion in order that is one of the `wanted`.
+    /// Whether polls in order would find a completion that `wanted` accepts.
     pub(crate) fn holds_next(&self, wanted: impl Fn(&RecvDone) -> bool) -> bool {
         let state = self.state.lock();
         let late = |index| state.layout.slot(self.process, index).filter(|slot| is_done(slot));
         if self.late.any(|index| late(index).is_some_and(|slot| wanted(&RecvDone::of(slot)))) {
             return true;
         }
-        // The RECV of a position may have been posted again, behind the others.
+        // The RECV of a position may have been offered again at a later position.
         (self.next()..state.tail)
             .filter(|position| state.holds(state.index_of(*position), *position))
             .map_while(|position| self.done_at(&state, position))
@@ -520,24 +526,24 @@ impl RecvQueue {
         (slot.state().phase_of(posted) == Some(SlotPhase::Done)).then(|| RecvDone::of(slot))
     }
 
-    /// Frees the slot of a completion that a CQ was notified of, if it belongs to QP `qpn`. Returns whether
-    /// it did.
+    /// Frees the slot of the completion that a notice names, if the completion belongs to QP `qpn`. Returns
+    /// whether it freed the slot.
     pub(crate) fn drop_told(&self, what: RecvNotice, qpn: u32) -> bool {
         let slot = self.state.lock().layout.slot(self.process, what.slot());
         slot.is_some_and(|slot| RecvDone::of(slot).qpn == qpn) && self.take_told(what).is_some()
     }
 
-    /// Whether there are RECVs that were passed over.
+    /// Whether any passed-over RECV is left in the queue.
     pub(crate) fn has_late(&self) -> bool {
         self.late.has_any()
     }
 
-    /// Whether the completions of all RECVs before `until` were taken, and none that was passed over is left.
+    /// Whether the completions of all RECVs before `until` were taken, and no passed-over RECV is left.
     pub(crate) fn is_through(&self, until: u64) -> bool {
         self.next() >= until && !self.has_late()
     }
 
-    /// Position up to which RECVs are complete by now, in order.
+    /// Position of the first RECV that is not complete yet.
     pub(crate) fn complete_until(&self) -> u64 {
         let mut state = self.state.lock();
         let mut position = state.complete.max(self.next());
@@ -553,8 +559,9 @@ impl RecvQueue {
         position
     }
 
-    /// Frees the slot of a complete RECV, and makes its completion. `passed` is its position if completions
-    /// are taken in order. `None` if the sender is placing the payload: then the RECV is not complete.
+    /// Frees the slot of a complete RECV, and returns its completion. `passed` is the RECV's position if
+    /// completions are taken in order. Returns `None` if the sender is placing the payload, because the RECV
+    /// is then not complete.
     #[inline(always)]
     fn take(
         &self,
@@ -563,7 +570,7 @@ impl RecvQueue {
         (slot, posted): (&RqSlot, SlotState),
         passed: Option<u64>,
     ) -> Option<TakenRecv> {
-        // The slot is posted again soon.
+        // The program will soon post another RECV in this slot.
         expect_write(slot);
         let is_announced = RecvDone::carried_in(slot) > 0 && self.senders.may_place();
         if is_announced {
@@ -578,7 +585,8 @@ impl RecvQueue {
         if let Some(position) = passed {
             self.pass(position);
         }
-        // Otherwise the position says it: see `Receipt::is_taken`.
+        // In a queue with one sender, the record's polled position shows that the completion is taken: see
+        // `Receipt::is_taken`.
         if !self.senders.take_in_turn() {
             slot.set_taken(posted);
         }
@@ -608,7 +616,7 @@ impl RecvQueue {
         place(&self.process.regions, self.pd, cache, sges, &carried)
     }
 
-    /// Frees a slot.
+    /// Frees slot `index` for another RECV.
     fn release(&self, state: &mut RecvState, index: u32) {
         state.entries[index as usize].position = None;
         state.outstanding -= 1;
@@ -620,8 +628,8 @@ impl RecvQueue {
         }
     }
 
-    /// Frees an SRQ's slots whose completions no poll will take: their QP no longer exists, or its CQ is
-    /// overrun. Offers again the RECVs that senders have abandoned.
+    /// Makes room in an SRQ. Frees completions that no poll will take, because their QP no longer exists or
+    /// its CQ is overrun. Offers abandoned RECVs to senders again.
     fn reclaim(&self, state: &mut RecvState) {
         for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
@@ -637,11 +645,11 @@ impl RecvQueue {
         }
     }
 
-    /// Whether a sender has claimed the RECV at this position and will not complete it: it has exited, or has
-    /// given the RECV back.
+    /// Whether the RECV at this position was claimed but will not be completed, because the sender has exited
+    /// or has given the RECV back.
     fn is_abandoned(&self, slot: &RqSlot, position: u64) -> bool {
-        // Acquire, before the state: a sender moves the head after its claim. So if the head has passed the
-        // RECV, the state is not seen as it was before the claim.
+        // Acquire, so that the head is loaded before the state. A sender moves the head after its claim. So
+        // if the head has passed the RECV, the state loaded below is not older than the claim.
         let is_passed = position < self.record.taken.0.head.load(Acquire);
         let state = slot.state();
         match state.phase() {
@@ -652,7 +660,7 @@ impl RecvQueue {
         }
     }
 
-    /// Completes a RECV whose sender, process `who`, was placing the payload, if that process has exited.
+    /// Completes a RECV if process `who`, which was placing its payload, has exited.
     fn end_placing(&self, slot: &RqSlot, who: u32) {
         let state = slot.state();
         if state.phase() == SlotPhase::Placing(who) && self.process.is_gone(who) {
@@ -688,7 +696,7 @@ impl RecvQueue {
                 {
                     self.end_placing(slot, who);
                 }
-                // Only flushing claims slots here.
+                // In a queue with one sender, only a flush claims single slots.
                 if !self.is_in_error() {
                     return;
                 }
@@ -706,11 +714,11 @@ impl RecvQueue {
                 continue;
             }
             match state.order {
-                // A process that flushed the queue had begun to fill it.
+                // A process that flushed the queue had claimed this slot and exited.
                 PostOrder::InTurn => self.write_again(state, position),
                 PostOrder::ByRing { .. } => {
                     self.late.remove(index);
-                    // It was posted before, so there is room for it.
+                    // The RECV was posted before, so the call finds its slot.
                     let _ = self.offer(state, index);
                 }
             }
@@ -736,12 +744,12 @@ impl RecvQueue {
         if let Some(position) = undone {
             self.write_again(state, position);
         }
-        // If the RECV is done, or its completion was taken already, the turn passes to the RECV behind it.
+        // If the RECV is done, or its completion was taken already, the turn passes to the next RECV.
         turn.change(before, undone.map_or(before.next(), |at| SlotState::posted(at, self.generation())));
         self.flush_if_in_error();
     }
 
-    /// Posts a RECV again in its slot.
+    /// Posts the RECV at this position again, in its slot.
     fn write_again(&self, state: &RecvState, position: u64) {
         let index = state.index_of(position);
         if let Some(slot) = state.layout.slot(self.process, index) {
@@ -765,8 +773,9 @@ impl RecvQueue {
         }
     }
 
-    /// Places the payload of complete RECVs that QP `qpn` took. The QP is in Err or being destroyed, so the
-    /// program may reuse or deregister the buffers before it polls. A NIC has written the buffers already.
+    /// Places the payloads of complete RECVs of QP `qpn` in their buffers. The QP is in Err or being
+    /// destroyed, so the program may reuse or deregister the buffers before it polls. A NIC has written the
+    /// payloads by then.
     pub(crate) fn settle(&self, qpn: u32) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -779,7 +788,7 @@ impl RecvQueue {
         }
     }
 
-    /// Places the payload that the completion in a slot carries, even if its sender has begun to.
+    /// Places the payload that the completion in a slot carries, even if its sender has begun to place it.
     fn settle_slot(&self, state: &mut RecvState, index: u32, slot: &RqSlot) {
         let before = slot.state();
         if matches!(before.phase(), SlotPhase::Placing(_)) {
@@ -796,14 +805,14 @@ impl RecvQueue {
         }
     }
 
-    /// Ends the queue, because the program destroys it: no message takes a RECV from here on. Completions
+    /// Ends the queue, because the program destroys it. No message takes a RECV from then on. Completions
     /// stay until they are taken. A message that a sender is still writing is dropped.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        // Without a capacity no sender looks for slots any more. A sender that has looked already claims a
-        // slot before it is withdrawn below, or fails. The slots are not posted again in this queue, so their
-        // generation stays.
+        // A sender that loads capacity 0 takes no slot. A sender that loaded the old capacity either claims a
+        // slot before the loop below withdraws it, or fails. No slot is posted again in this queue, so the
+        // generation need not change.
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
         state.layout.end_turn(self.process);
@@ -826,7 +835,7 @@ impl RecvQueue {
         state.is_closed = true;
     }
 
-    /// The QP number in the completion that a notice names, if the completion is there.
+    /// The QP number in the completion that a notice names; `None` if the queue has no such completion.
     pub(crate) fn qpn_told(&self, what: RecvNotice) -> Option<u32> {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -840,9 +849,9 @@ impl RecvQueue {
         let mut state = self.state.lock();
         let mut old = state.layout;
         let tail = state.tail;
-        // The generation changes before the slots are freed by compare-and-swaps, which are SeqCst too. So a
-        // sender that finds a slot free reads the new generation from then on. A sender that has read the old
-        // one either claims a slot before it is freed, and is seen there, or fails.
+        // The generation changes before compare-and-swaps, which are SeqCst too, free the slots. So a sender
+        // that finds a slot free reads the new generation from then on. A sender that has read the old
+        // generation claims a slot only before the slot is freed, and the loop below sees this claim.
         self.record.generation.fetch_add(1, SeqCst);
         reach(Point::QueueClearing);
         old.end_turn(self.process);
@@ -871,12 +880,13 @@ impl RecvQueue {
         Ok(())
     }
 
-    /// An upper bound on the posted RECVs whose completions were not taken, if completions are in order.
+    /// An upper bound on the number of posted RECVs whose completions were not taken. Valid if completions
+    /// are in order.
     pub(crate) fn outstanding(&self) -> u64 {
         self.tail().saturating_sub(self.next())
     }
 
-    /// Complete RECVs whose completions were not taken.
+    /// Number of complete RECVs whose completions were not taken.
     pub(crate) fn complete(&self) -> u64 {
         let state = self.state.lock();
         let is_complete = |index: &u32| {
@@ -886,7 +896,7 @@ impl RecvQueue {
         (0..state.layout.used).filter(is_complete).count() as u64
     }
 
-    /// Posted RECVs that no message has taken.
+    /// Number of posted RECVs that no message has taken.
     pub(crate) fn posted(&self) -> u64 {
         self.tail().saturating_sub(self.record.taken.0.head.load(Relaxed))
     }
@@ -895,8 +905,8 @@ impl RecvQueue {
     pub(crate) fn arm_limit(&self, limit: u32) {
         self.record.limit.store(limit, Release);
         // The limit is stored before the remaining RECVs are counted. A sender moves `head` before it loads
-        // the limit, by a compare-and-swap, which is a fence on x86. So one of the two sees that the event is
-        // due.
+        // the limit, by a compare-and-swap, which is a fence on x86. So this thread or the sender sees that
+        // the event is due.
         fence(SeqCst);
         // The event is due at once if fewer RECVs are left already.
         if self.posted() < u64::from(limit) {
@@ -917,7 +927,7 @@ impl RecvQueue {
 impl Drop for RecvQueue {
     fn drop(&mut self) {
         let state = self.state.lock();
-        // The generation changes first, as in `clear`. Without a capacity no sender looks for slots any more.
+        // The generation changes first, as in `clear`. A sender that loads capacity 0 takes no slot.
         self.record.generation.fetch_add(1, SeqCst);
         self.record.capacity.store(0, Release);
         reach(Point::QueueEnding);
@@ -934,7 +944,7 @@ impl Drop for RecvQueue {
     }
 }
 
-/// Whether a slot has a message, even if its sender is placing the payload.
+/// Whether a slot holds a message. The message's sender may be placing the payload.
 fn has_message(slot: &RqSlot) -> bool {
     matches!(slot.state().phase(), SlotPhase::Done | SlotPhase::Placing(_))
 }
