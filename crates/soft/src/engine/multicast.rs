@@ -66,7 +66,9 @@ impl Requester {
         message: &Message<'_>,
     ) -> Outcome {
         let mut far = None;
-        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else { return Outcome::Undelivered };
+        let Ok(copier) = self.copier_for(message.request, &mut far, peer) else {
+            return Outcome::Undelivered;
+        };
         let _copying = copier.map(Copier::begin);
         let found = self.responder(peer, qpn, true);
         let verified = found.and_then(|responder| Some((responder, self.verify(&responder, route)?)));
