@@ -12,7 +12,8 @@ use std::rc::Rc;
 const ONE: u32 = 1;
 const OTHER: u32 = 2;
 
-/// A region, and the bytes in it. loom fails if a copy uses the bytes while, or after, the program reuses them.
+/// A region, and the bytes in it. loom fails if a copy uses the bytes while, or after, the program reuses
+/// them.
 struct Memory {
     segment: Segment,
     bytes: LockedCell<u64>,
@@ -40,8 +41,8 @@ impl Memory {
         record.end();
     }
 
-    /// Revokes the rights to the region as `Regions::deregister` and `Process::wait_for_copies` do, and reuses
-    /// the memory.
+    /// Revokes the rights to the region as `Regions::deregister` and `Process::wait_for_copies` do, and
+    /// reuses the memory.
     fn revoke(&self) {
         self.segment.mr().change(|record| record.key.store(0, Relaxed));
         global_fence();

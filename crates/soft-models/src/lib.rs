@@ -1,9 +1,9 @@
 //! Models of the software NIC's locks, queues and copy records.
 //!
-//! Each model is a short program of two or three threads on one lock, queue or segment. loom runs it in every order in
-//! which its threads can be scheduled, up to a bound. It also tries every value that the memory model lets a
-//! load return. A model fails if one of its assertions fails, or if two threads use a `LockedCell` without an
-//! order between them.
+//! Each model is a short program of two or three threads on one lock, queue or segment. loom runs it in every
+//! order in which its threads can be scheduled, up to a bound. It also tries every value that the memory
+//! model lets a load return. A model fails if one of its assertions fails, or if two threads use a
+//! `LockedCell` without an order between them.
 //!
 //! The models run the software NIC's own source. The module tree of this crate is the tree of
 //! `doorbell-soft`, with a `#[path]` to each checked file there. The modules around those files are

@@ -112,8 +112,8 @@ mod armed {
     /// More than there are points.
     const POINTS: usize = 64;
     const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
-    /// For each point: how many times it is still to be reached, 0 if it is not armed, and the armed action: a
-    /// function without arguments.
+    /// For each point: how many times it is still to be reached, 0 if it is not armed, and the armed action:
+    /// a function without arguments.
     static LEFT: [AtomicU32; POINTS] = [const { AtomicU32::new(0) }; POINTS];
     static WHAT: [AtomicUsize; POINTS] = [const { AtomicUsize::new(0) }; POINTS];
 

@@ -373,7 +373,8 @@ impl Requester {
         far.as_ref()
     }
 
-    /// Whether a message accesses memory of the responder's program. A small payload goes to the receive queue.
+    /// Whether a message accesses memory of the responder's program. A small payload goes to the receive
+    /// queue.
     #[inline(always)]
     fn touches_memory(&self, request: &Request<'_>) -> bool {
         let header = if self.qp_type == QpType::Ud { GRH_BYTES } else { 0 };

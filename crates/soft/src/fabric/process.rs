@@ -133,8 +133,8 @@ impl Process {
         Ok((process, listener))
     }
 
-    /// Whether the process with this claimer number has exited, or has become another program. `false` if that
-    /// cannot be found out.
+    /// Whether the process with this claimer number has exited, or has become another program. `false` if
+    /// that cannot be found out.
     pub(crate) fn is_gone(&self, who: u32) -> bool {
         if who == self.claimer {
             return false;

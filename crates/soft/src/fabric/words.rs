@@ -4,8 +4,8 @@
 //! - A word that one process alone can change has a lock in the segment of that process. It is one of 256, by
 //!   the word's address.
 //! - A word that several processes can register has a lock by its place in the memory object. Every process
-//!   finds this lock, whichever region the request names. It is a lock on a byte of the registry's file, so it
-//!   is released if its holder is killed.
+//!   finds this lock, whichever region the request names. It is a lock on a byte of the registry's file, so
+//!   it is released if its holder is killed.
 //! - Every process maps a System V segment, and uses the processor's own atomics there. Only a process of
 //!   another IPC namespace cannot. So the words of such a segment have the first lock, and that process also
 //!   acquires the second one.
@@ -80,8 +80,8 @@ impl Drop for ObjectGuard<'_> {
 }
 
 impl Process {
-    /// Locks a word of a process for an atomic. `pid` is the PID of the process or `self`. `None` if a lock is
-    /// not released in time, or cannot be found.
+    /// Locks a word of a process for an atomic. `pid` is the PID of the process or `self`. `None` if a lock
+    /// is not released in time, or cannot be found.
     pub(crate) fn lock_word<'a>(&'a self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
         let object = maps::object_of_word(object, pid, addr)?;

@@ -125,8 +125,8 @@ pub(crate) struct RunningCopy {
     pub(crate) steps: u64,
 }
 
-/// The copies that run. A process that revokes rights has changed them before, and passed its fence. All other
-/// copies see the change, or have ended.
+/// The copies that run. A process that revokes rights has changed them before, and passed its fence. All
+/// other copies see the change, or have ended.
 pub(crate) fn running(segment: &Segment) -> Vec<RunningCopy> {
     let running = |index| Some(RunningCopy { index, steps: segment.copy(index)?.running()? });
     (0..used(segment)).filter_map(running).collect()

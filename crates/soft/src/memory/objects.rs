@@ -37,7 +37,8 @@ impl ObjectNumber {
         ObjectNumber(mixed & !(IS_SHARED | IS_SYSTEM_V) | kind)
     }
 
-    /// Whether the object is a System V segment. Any process of this user can map it by its number, so all do.
+    /// Whether the object is a System V segment. Any process of this user can map it by its number, so all
+    /// do.
     fn is_system_v(self) -> bool {
         self.0 & IS_SYSTEM_V != 0
     }

@@ -486,9 +486,9 @@ mod tests {
         assert_eq!(near(5000, &[100, 20]), [100, 12, 8]);
     }
 
-    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while words
-    /// change between two values. Words of 8 bytes are never seen half written; for shorter units that depends
-    /// on the processor, so what was seen is printed.
+    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while
+    /// words change between two values. Words of 8 bytes are never seen half written; for shorter units that
+    /// depends on the processor, so what was seen is printed.
     #[test]
     fn the_kernel_writes_words_whole() {
         const ROUNDS: u64 = 20_000;

@@ -511,8 +511,8 @@ impl Told {
         self.side().wait_for(1);
     }
 
-    /// Posts a work request to a region of the other process, with this process's buffer, and returns its status
-    /// and the first word of the buffer if it fetches bytes.
+    /// Posts a work request to a region of the other process, with this process's buffer, and returns its
+    /// status and the first word of the buffer if it fetches bytes.
     fn post(&self, op: &str, remote: RemoteAddr, length: u32) -> Vec<u64> {
         let Buffer { addr, key } = self.memory;
         let side = self.side();

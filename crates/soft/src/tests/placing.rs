@@ -1,9 +1,9 @@
-//! Payload is placed as a NIC places it: each aligned unit of 1, 2, 4 or 8 bytes is stored once and whole, and
-//! in ascending order.
+//! Payload is placed as a NIC places it: each aligned unit of 1, 2, 4 or 8 bytes is stored once and whole,
+//! and in ascending order.
 //!
-//! A process executes copies instruction by instruction (ptrace(2)), and another one looks at the target after
-//! each instruction. It marks the bytes that it finds new, so that it also finds a second store to them. And it
-//! changes the source of a READ after each instruction, as the owner of that memory may do.
+//! A process executes copies instruction by instruction (ptrace(2)), and another one looks at the target
+//! after each instruction. It marks the bytes that it finds new, so that it also finds a second store to
+//! them. And it changes the source of a READ after each instruction, as the owner of that memory may do.
 
 use super::peer::exact;
 use super::{PD, Patience, Side};
@@ -25,7 +25,8 @@ const STEPPER: &str = "DOORBELL_TEST_STEPPER";
 /// Bytes of the shared memory: targets, and from `SOURCE` on the sources of READs.
 const BYTES: usize = 8192;
 const SOURCE: usize = 4096;
-/// Bytes of a target before the copy, and after the process that looks has seen them new. Sources have neither.
+/// Bytes of a target before the copy, and after the process that looks has seen them new. Sources have
+/// neither.
 const OLD: u8 = 0;
 const SEEN: u8 = 0xee;
 

@@ -80,8 +80,8 @@ struct PeerCopy {
     kind: Kind,
     point: Point,
     len: usize,
-    /// A request of 8 bytes that goes before. After a WRITE, this one takes the direct path. After a SEND, whose
-    /// payload lies in the receive queue, this one places that payload.
+    /// A request of 8 bytes that goes before. After a WRITE, this one takes the direct path. After a SEND,
+    /// whose payload lies in the receive queue, this one places that payload.
     before: Option<&'static str>,
 }
 
@@ -265,7 +265,8 @@ impl Owner {
         assert_eq!(self.peer.answer(), [CAUGHT], "{copy:?}");
     }
 
-    /// Revokes the rights of a caught copy, reuses the memory, and lets the copy go on. Nothing of it arrives.
+    /// Revokes the rights of a caught copy, reuses the memory, and lets the copy go on. Nothing of it
+    /// arrives.
     fn check(&mut self, revoke: Revoke, copy: &PeerCopy) {
         let what = format!("{revoke:?} {copy:?}");
         let addr = memory(copy.kind);
