@@ -178,7 +178,7 @@ impl Side {
         if state == QpState::Err && !polled.is_lost {
             if self.srq.is_null() {
                 assert_eq!(self.post_recv(7, self.node.sges(&[(RECV, 8)])[0]), 0);
-                assert_eq!(self.poll().statuses, [WcStatus::WrFlushErr]);
+                assert_eq!(self.poll().statuses, [WcStatus::WrFlushErr], "{error}");
             }
             assert_eq!(self.post(self.write(8)), 0);
             assert_eq!(self.poll().statuses, [WcStatus::WrFlushErr]);

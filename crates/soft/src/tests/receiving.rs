@@ -228,6 +228,21 @@ fn claim_in_vain(side: &Side) {
     completer.give_back(front.claim(&completer).expect("nobody else takes it"));
 }
 
+/// The CQ is polled while no RECV is posted, and the next RECV takes any of the free slots.
+#[test]
+fn a_message_is_found_in_whichever_slot_it_is() {
+    let memory = buffer(process());
+    let side = Side::new(process(), QpType::Ud, CAP, 64);
+    side.connect_ud();
+    for round in 0..4 * u64::from(DEPTH) {
+        let recvs = 1 + round % 3;
+        (0..recvs).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+        (0..recvs).for_each(|_| side.send_ud());
+        assert_eq!(side.completions(), ended(0..recvs, WcStatus::Success), "round {round}");
+        assert!(side.completions().is_empty());
+    }
+}
+
 #[test]
 fn a_recv_that_its_sender_gives_back_is_not_lost() {
     let memory = buffer(process());

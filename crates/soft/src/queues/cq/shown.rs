@@ -4,7 +4,7 @@ use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
 use crate::memory::segment::Segment;
 use crate::rings::completions::{CompletionRing, RingPlace};
-use crate::rings::recvs::Receipt;
+use crate::rings::recvs::{Receipt, SlotState};
 use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
@@ -92,9 +92,8 @@ impl ShownState {
         let lane = self.lane_slot.load(Relaxed);
         // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // Acquire: makes visible what the sender wrote before the state. If the RECV was posted after the copy
-            // was written, it may be in another slot. Then this slot has another state.
-            && slot.state.load(Acquire) != self.lane_posted.load(Relaxed)
+            // The load of the state is Acquire: everything that the sender wrote before is visible after it.
+            && slot.state().is_begun(SlotState::of_word(self.lane_posted.load(Relaxed)))
         {
             return false;
         }
