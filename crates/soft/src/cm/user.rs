@@ -1,17 +1,18 @@
-//! Access to the program's memory through the pointers of a command. As in the kernel, an invalid pointer is
-//! the program's error (EFAULT).
+//! Access to the program's memory through the pointers of a command. As in the kernel, a command with an
+//! invalid pointer fails with `EFAULT`.
 //!
-//! By process_vm_readv(2) and process_vm_writev(2) of libc, because rustix has neither.
+//! The accesses use process_vm_readv(2) and process_vm_writev(2) on this process itself. These calls are
+//! libc's, because rustix has neither.
 
 use crate::errno::Errno;
 use std::io;
 
 const FAULT: Errno = Errno(libc::EFAULT);
 
-/// The bytes at an address.
+/// Reads the bytes at an address.
 ///
 /// # Errors
-/// `EFAULT` if not all of them can be read.
+/// `EFAULT` if not all bytes can be read.
 ///
 /// # Safety
 /// No other thread changes the bytes meanwhile.
@@ -28,7 +29,7 @@ pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
 /// Writes bytes to an address.
 ///
 /// # Errors
-/// `EFAULT` if not all of them can be written.
+/// `EFAULT` if not all bytes can be written.
 ///
 /// # Safety
 /// This thread may write to the memory there.
@@ -45,8 +46,8 @@ fn there(at: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: at as *mut libc::c_void, iov_len: len }
 }
 
-/// The result of a call of the kernel that moves bytes. If the kernel forbids the call altogether, as in some
-/// containers, `otherwise` moves them.
+/// Checks the result of a system call that moves bytes. If the kernel forbids the call altogether, as in some
+/// containers, `otherwise` moves the bytes instead, and an invalid pointer then causes SIGSEGV.
 fn checked(moved: isize, len: usize, otherwise: impl FnOnce()) -> Result<(), Errno> {
     match usize::try_from(moved) {
         Ok(moved) if moved == len => Ok(()),
