@@ -1,4 +1,4 @@
-//! Reports errors of programs that have no effect here but would have one on a NIC, for `doorbell run
+//! Reports mistakes of programs that the software NIC tolerates and a NIC would not, for `doorbell run
 //! --strict`.
 
 use crate::memory::regions::Regions;
@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Mutex;
 
-/// Reports something that the program did and that would not work on a NIC. Aborts the process if the option
-/// is `--strict fail`.
+/// Reports a mistake of the program that would fail on a NIC. Aborts the process if the mode is
+/// [`Strict::Fail`].
 #[cold]
 pub(crate) fn violated(what: impl Display) {
     say(format_args!("strict: {what}"));
