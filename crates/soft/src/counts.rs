@@ -62,7 +62,7 @@ pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     }
 }
 
-/// Counts a message of `bytes` bytes that reached an XRC SRQ. No QP of this process counts such a message.
+/// Counts a message of `bytes` bytes that reached an XRC SRQ. No QP of this process counts the message.
 pub(crate) fn srq_received(bytes: u32, is_write: bool) {
     if let Some(process) = current() {
         process.srq_received(bytes, is_write);

@@ -121,8 +121,8 @@ fn checksum(ip: &[u8]) -> u16 {
 pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
     let ip = &header[GRH_BYTES as usize - IPV4..];
     let is_ipv6 = header[0] >> 4 == 6;
-    // rdma-core makes this test too: the last bytes of an IPv6 header are a GID, which may look like an IPv4
-    // header but hardly has a valid checksum.
+    // rdma-core makes this test too. The last bytes of an IPv6 header belong to a GID, which may look like an
+    // IPv4 header but is unlikely to have a valid checksum.
     let is_ipv4 = if is_ipv6 { ip[0] == 0x45 && checksum(ip) == 0 } else { ip[0] >> 4 == 4 };
     let own = |dgid: Gid, is_v2: bool| {
         let is_it = |(gid, kind): &(Gid, GidType)| *gid == dgid && (*kind == GidType::RoceV2) == is_v2;

@@ -36,8 +36,9 @@ pub(crate) enum Point {
     PlacingEnds,
     /// The result of a RECV is written but not published yet.
     Filled,
-    /// A RECV is done. The turn has not passed on yet, or it has passed on, or the completion's cell is
-    /// written but the tail has not moved, or the CQ is disarmed but its event is not written.
+    /// A RECV is done. In order of the points: the turn has not passed on yet; it has passed on; the
+    /// completion's cell is written but the tail has not moved; the CQ is disarmed but its event is not
+    /// written.
     Done,
     TurnPassed,
     CellWritten,
@@ -63,7 +64,8 @@ pub(crate) enum Point {
     Taking,
     /// A region's record is being changed.
     MrOdd,
-    /// Rights to memory are revoked but copies may still use them, or such a copy is being waited for.
+    /// Rights to memory are revoked, but copies may still use them. At the second point, the process waits
+    /// for a copy.
     Revoked,
     CopyAwaited,
     /// A QP is half created, or half modified.
@@ -118,8 +120,8 @@ mod armed {
     /// An upper bound on the number of points.
     const POINTS: usize = 64;
     const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
-    /// For each point: how many more times the point must be reached until the action runs, or 0 if the point
-    /// is not armed; and the armed action, a function without arguments.
+    /// `LEFT` has, for each point, how many more times the point must be reached until its action runs; 0 if
+    /// the point is not armed. `WHAT` has the action, a function without arguments.
     static LEFT: [AtomicU32; POINTS] = [const { AtomicU32::new(0) }; POINTS];
     static WHAT: [AtomicUsize; POINTS] = [const { AtomicUsize::new(0) }; POINTS];
 

@@ -1,8 +1,8 @@
 //! Threads that this library starts in a program without the program's knowledge.
 //!
-//! pthread_create(3) starts them, and returns an error if no further thread can be created. A thread of std
-//! is not used, because in a Rust program it maps a signal stack when it begins, and ends the whole program
-//! if the mapping fails. rustix has no threads.
+//! pthread_create(3) starts them, and returns an error if no further thread can be created. Threads of std
+//! are not used. In a Rust program, such a thread maps a signal stack when it begins, and ends the whole
+//! program if the mapping fails. rustix has no threads.
 
 use std::ffi::CStr;
 use std::io;

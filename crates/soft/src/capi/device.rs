@@ -88,7 +88,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     if opened.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: just made.
+    // SAFETY: the object was just created.
     unsafe { &raw mut (*opened).verbs.context }
 }
 
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
     if pointer.is_null() {
         return minus_one(Err(EINVAL));
     }
-    // SAFETY: made by `ibv_open_device`, closed once.
+    // SAFETY: the context was created by `ibv_open_device`, and is closed only once.
     drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });
     0
 }

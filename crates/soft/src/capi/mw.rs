@@ -118,8 +118,8 @@ unsafe fn bind_to(mw: &ibv_mw, tag: u8, info: &ibv_mw_bind_info) -> Bind {
     Bind { slot: mw.handle as usize, tag, part }
 }
 
-/// Posts a local invalidation, a bind, or a SEND with invalidate, whose opcodes are not in [`Opcode`]. Fails
-/// with `EINVAL` for any other opcode.
+/// Posts a local invalidation, a bind, or a SEND with invalidate. [`Opcode`] does not have these opcodes.
+/// Fails with `EINVAL` for any other opcode.
 ///
 /// # Safety
 /// As for [`rust_wr`]; the objects in the work request are ours.

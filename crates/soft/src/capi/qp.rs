@@ -194,7 +194,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
     if pointer.is_null() {
         return EINVAL.returned();
     }
-    // SAFETY: a QP of ours, not used after this, and the objects that it was made with.
+    // SAFETY: a QP of ours, not used after this, and the objects that it was created with.
     unsafe {
         let object = qp(pointer);
         if let Err(busy) = object.qp.check_unused() {

@@ -72,7 +72,7 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let mut name = [0; libc::IF_NAMESIZE];
     match v6.scope_id() {
         0 => Err(EINVAL),
-        // By libc: rustix needs a socket for this call.
+        // This calls libc, because rustix needs a socket for this call.
         // SAFETY: room for a name.
         scope if unsafe { libc::if_indextoname(scope, name.as_mut_ptr()) }.is_null() => {
             Err(Errno(libc::ENODEV))
@@ -207,7 +207,7 @@ pub(super) fn path(folder: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into()
 }
 
-/// Opens a file whose bytes are locked, in an open folder.
+/// Opens a file for locks on its bytes, in an open folder.
 pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

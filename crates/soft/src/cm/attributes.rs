@@ -106,8 +106,8 @@ fn rtr(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
 fn rts(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
     attr.sq_psn = id.own_psn;
     attr.timeout = id.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
-    // The retry count of the active side's REQ holds for both sides. The RNR retry count of each side is the
-    // one that the other side announced.
+    // The retry count of the active side's REQ holds for both sides. Each side uses the RNR retry count that
+    // the other side announced.
     attr.retry_cnt = if id.is_active { id.own.retry_count } else { id.peer.retry_count };
     attr.rnr_retry = id.peer.rnr_retry_count;
     attr.max_rd_atomic = id.reads.initiator;

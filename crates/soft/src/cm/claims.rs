@@ -1,9 +1,9 @@
 //! Claims of ports. A claim covers one address of a host, or a wildcard address, in one of rdma_cm's port
 //! spaces.
 //!
-//! The fabric's folder has a file for each host and port space, whose bytes are locked. For each port, the
-//! file has one byte for each address. A wildcard claim locks all bytes of the port, or all bytes of one
-//! address family. The locks of a process end when the process exits, for whatever reason.
+//! The fabric's folder has a lock file for each host and port space. For each port, the file has one lockable
+//! byte for each address. A wildcard claim locks all bytes of the port, or all bytes of one address family.
+//! The locks of a process end when the process exits, for whatever reason.
 
 use super::address::{self, Host, PREFIX};
 use super::id::Space;
@@ -18,8 +18,7 @@ use std::ops::Range;
 
 /// Ports from which a program that binds port 0 gets one.
 const EPHEMERAL: Range<u16> = 32768..61000;
-/// Bytes of a port: one byte for each IPv4 address, and the same number of bytes for hashes of IPv6
-/// addresses.
+/// Bytes of a port: one byte for each IPv4 address, and 2^32 bytes for the hashes of IPv6 addresses.
 const OF_PORT: u64 = 1 << 33;
 
 const IN_USE: Errno = Errno(libc::EADDRINUSE);

@@ -15,7 +15,7 @@ const FAULT: Errno = Errno(libc::EFAULT);
 /// `EFAULT` if not all bytes can be read.
 ///
 /// # Safety
-/// No other thread changes the bytes meanwhile.
+/// No other thread changes the bytes during the call.
 pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; len];
     let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
@@ -36,7 +36,7 @@ pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
 pub(super) unsafe fn write(at: u64, bytes: &[u8]) -> Result<(), Errno> {
     let len = bytes.len();
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len };
-    // SAFETY: the bytes live; the kernel checks that there is memory for them.
+    // SAFETY: the bytes outlive the call; the kernel checks that memory is mapped at the address.
     let written = unsafe { libc::process_vm_writev(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(written, len, || unsafe { (at as *mut u8).copy_from(bytes.as_ptr(), len) })

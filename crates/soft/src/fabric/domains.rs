@@ -62,7 +62,7 @@ pub(crate) struct Domain {
 /// The arguments of ibv_open_xrcd(3).
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// The file that names the domain, if there is one.
+    /// The file that names the domain; `None` for a domain without a file.
     pub(crate) file: Option<File>,
     /// Whether the domain may be created (O_CREAT), and whether it must be (O_EXCL).
     pub(crate) creates: bool,
@@ -74,9 +74,9 @@ pub(crate) struct Opening {
 pub(crate) struct Domains(Mutex<HashMap<DomainId, u32>>);
 
 impl Domains {
-    /// Opens a domain. The errors are those of the kernel: `EINVAL` if the domain is open but must be
-    /// created; `EAGAIN` if it is not open and may not be created, or if its lock is not free in time. `slot`
-    /// is this process's slot in the registry.
+    /// Opens a domain. Fails like the kernel: with `EINVAL` if the domain is open but must be created, and
+    /// with `EAGAIN` if it is not open and may not be created. `EAGAIN` also means that the domain's lock was
+    /// not free in time. `slot` is this process's slot in the registry.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let Opening { file, creates, is_exclusive } = opening;

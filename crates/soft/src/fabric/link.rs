@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Time after which a caller stops waiting for an answer.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Most late answers that a link keeps. A further answer replaces the oldest one, which no caller is expected
-/// to ask for any more.
+/// Most late answers that a link keeps. A further answer replaces the oldest answer, which no caller is
+/// expected to need any more.
 const LATE: usize = 1024;
 
 /// Identifies a work request among all work requests of this process.
@@ -160,7 +160,7 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct LinkRequests {
     sequence: u64,
-    /// The outstanding request that no caller waits for any more, if there is one.
+    /// The outstanding request that no caller waits for any more; `None` without such a request.
     left: Option<Name>,
     late: VecDeque<(Name, WireMessage)>,
 }
@@ -185,8 +185,8 @@ pub(crate) struct Met {
 }
 
 impl Meeting {
-    /// Asks the process in this slot to identify itself, through the slot's socket in an open folder; `None`
-    /// if no process listens there, or its queue of connections is full.
+    /// Connects to the slot's socket in an open folder, and asks the process to identify itself. `None` if no
+    /// process listens, or if its connection queue is full.
     pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
@@ -396,9 +396,9 @@ impl Link {
         answer.and_then(judged)
     }
 
-    /// Receives the answer to the request that no caller waits for, if there is such a request; `Gone` if the
-    /// answer has not arrived. An answer with the data of a READ is kept only if it belongs to request
-    /// `name`. Otherwise it is dropped, because the READ can be repeated.
+    /// Receives the answer to the request that no caller waits for. Does nothing without such a request.
+    /// Fails with `Gone` if the answer has not arrived. An answer with the data of a READ is kept only if it
+    /// belongs to request `name`. Otherwise it is dropped, because the READ can be repeated.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

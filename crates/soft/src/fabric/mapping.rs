@@ -1,5 +1,5 @@
-//! Maps shared memory of peers, and so makes it accessible by plain loads and stores. This is memory that the
-//! peer's program itself shares, for example by shmget(2) or memfd_create(2).
+//! Maps shared memory of peers, so that plain loads and stores can access it. A peer's program shares such
+//! memory itself, for example by shmget(2) or memfd_create(2).
 //!
 //! Peers do not announce such memory. On the first access to a peer's region, this process asks the kernel
 //! which object the peer has mapped there (`maps`). So no record of a peer can make this process map anything

@@ -28,7 +28,7 @@ impl FabricMember {
     /// process.
     pub(super) fn joined() -> io::Result<FabricMember> {
         let mut random = [0; 8];
-        // getrandom(2) never returns less than was asked for, up to 256 bytes.
+        // getrandom(2) returns all requested bytes in one call, up to 256 bytes.
         getrandom(&mut random, GetRandomFlags::empty())?;
         let start_time = u64::from_ne_bytes(random);
         Ok(FabricMember { pid: NO_PID, fd: 0, start_time, first_slot: 0, place: 0 })

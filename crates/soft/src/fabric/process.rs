@@ -319,7 +319,7 @@ impl Process {
         };
         match opened {
             Ok(peer) => Ok(Some(peer)),
-            // The process has exited meanwhile.
+            // The process has exited during this call.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -22,8 +22,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// The epoll(7) data of the event that wakes the thread. The data of a peer's event is the peer's address.
 const WAKE: u64 = 0;
-/// Period of two checks: for exited peers whose exit causes no event, and for completions of which a sleeping
-/// program was not notified.
+/// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
+/// programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// An object with work requests that could not be carried out yet.
@@ -37,9 +37,9 @@ pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
     fn waits(&self) -> bool;
 }
 
-/// An object that may have completions of which its sleeping program was not notified.
+/// An object with completions, whose sleeping program may have missed a notification.
 pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
-    /// Notifies the program if there are such completions. Called every [`LOOK_EVERY`].
+    /// Notifies the program if it sleeps although completions are ready. Called every [`LOOK_EVERY`].
     fn look(&self);
 }
 

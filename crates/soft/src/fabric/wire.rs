@@ -116,7 +116,8 @@ pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> io::Result<S
 pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // By libc: the PID of a process in another PID namespace is 0, and rustix's type cannot be 0.
+    // This calls libc, because the PID of a process in another PID namespace is 0, which rustix's type cannot
+    // represent.
     // SAFETY: `peer` has room for the result.
     let told = unsafe {
         let to = (&raw mut peer).cast();
@@ -183,7 +184,7 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The next message; `None` if there is none yet.
+/// Receives the next message; `None` if no message has arrived.
 ///
 /// # Errors
 /// As recvmsg(2); `UnexpectedEof` if the other end is closed; `EMFILE` if there is no room for a received

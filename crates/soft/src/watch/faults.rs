@@ -1,8 +1,8 @@
 //! The faults that `doorbell run --fault` injects: selects the work requests that faults hit, and when.
 //!
-//! A random draw depends on the seed, on the QP's ordinal in its process, on how often the QP was reset, on
-//! the number of the work request, and on how often faults hit this work request before. It never depends on
-//! time, addresses or PIDs. So every run of a program has equal faults.
+//! A random draw depends on the seed, on the QP's ordinal in its process, and on how often the QP was reset.
+//! It also depends on the number of the work request, and on how often faults hit this work request before.
+//! It never depends on time, addresses or PIDs. So every run of a program has equal faults.
 
 use doorbell_launch::faults::Faults;
 use doorbell_launch::say::say;

@@ -1,5 +1,5 @@
-//! Reports mistakes of programs that the software NIC tolerates and a NIC would not, for `doorbell run
-//! --strict`.
+//! For `doorbell run --strict`: reports mistakes of programs that the software NIC tolerates, but that would
+//! fail on a NIC.
 
 use crate::memory::regions::Regions;
 use crate::sync::lock;
@@ -30,8 +30,7 @@ pub(crate) enum Holder {
     Recvs(u32),
 }
 
-/// Numbers of the work requests that use a memory region and whose completions were not polled, by the
-/// region's lkey and the queue.
+/// For each lkey and queue, the number of work requests that use the region and were not polled yet.
 static HELD: Mutex<Option<HashMap<(u32, Holder), u32>>> = Mutex::new(None);
 
 /// Counts a work request as a user of its memory regions. Dropping the value ends the use.
