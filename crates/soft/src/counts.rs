@@ -1,4 +1,4 @@
-//! Counts the posts and receives of a program by shape, while it runs, if statistics were requested.
+//! Counts the posts and receives of a program while it runs, if statistics were requested.
 
 use doorbell_launch::counts::board::Board;
 use doorbell_launch::counts::process::{Process, ProcessCounts};
@@ -9,16 +9,16 @@ use doorbell_verbs::QpType;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// This process's record on the board, once something of the process is counted.
+/// This process's record on the board; null until the process first counts something.
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether anything is to be counted.
+/// Whether statistics were requested for this process.
 fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os(variables::PROFILE).is_some_and(|name| !name.is_empty()))
 }
 
-/// The launcher's board. If there is none, or it no longer exists, a board of this process's own.
+/// The launcher's board, or a board of this process's own if the launcher's board cannot be opened.
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<&'static Board>> = OnceLock::new();
     *BOARD.get_or_init(|| {
@@ -27,33 +27,33 @@ fn board() -> Option<&'static Board> {
     })
 }
 
-/// This process's record on the board, which the first call makes.
+/// This process's record on the board, which the first call creates. `None` if nothing is counted.
 fn current() -> Option<&'static Process> {
     if !wanted() {
         return None;
     }
     let known = CURRENT.load(Acquire);
     if !known.is_null() {
-        // SAFETY: set below from a leaked box.
+        // SAFETY: the pointer was set below from a leaked box.
         return Some(unsafe { &*known });
     }
     let made = Box::into_raw(Box::new(Process::new(board()?)?));
     match CURRENT.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
         // SAFETY: just leaked.
         Ok(_) => Some(unsafe { &*made }),
-        // Another thread was faster. The record just made stays on the board, but without QPs it does not
-        // count.
+        // Another thread was faster. This thread's record stays on the board, but a record without QPs is not
+        // counted.
         // SAFETY: leaked by that thread.
         Err(other) => Some(unsafe { &*other }),
     }
 }
 
-/// The counters of a new QP's posts and receives; `None` if nothing is counted.
+/// Counters for the posts and receives of a new QP; `None` if nothing is counted.
 pub(crate) fn qp(num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
     current()?.qp(num, qp_type)
 }
 
-/// Counts a call that posted `recvs` RECVs, of at most `sges` SGEs each, to an SRQ.
+/// Counts a call that posted `recvs` RECVs to an SRQ, each with at most `sges` SGEs.
 pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     if recvs > 0
         && let Some(process) = current()
@@ -62,20 +62,20 @@ pub(crate) fn srq_posted(recvs: u32, sges: u32) {
     }
 }
 
-/// Counts a message of `bytes` bytes that reached an XRC SRQ, because no QP of this process counts it.
+/// Counts a message of `bytes` bytes that reached an XRC SRQ. No QP of this process counts the message.
 pub(crate) fn srq_received(bytes: u32, is_write: bool) {
     if let Some(process) = current() {
         process.srq_received(bytes, is_write);
     }
 }
 
-/// Forgets the parent's record, because this process is a child of fork(2). If the child used the parent's
-/// QPs, its posts would count as the parent's, because the QPs are the parent's.
+/// Forgets the parent's record in the child of a fork(2). If the child uses the parent's QPs, its posts are
+/// counted as posts of the parent, which owns the QPs.
 fn forget() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// The counts of this process, if it has any.
+/// The counts of this process; `None` if nothing was counted.
 fn own() -> Option<ProcessCounts<'static>> {
     let known = CURRENT.load(Acquire);
     // SAFETY: set in `current` from a leaked box.
@@ -83,7 +83,7 @@ fn own() -> Option<ProcessCounts<'static>> {
 }
 
 /// Arranges that the counts are reported when the process exits, and that a child of fork(2) starts without
-/// any.
+/// counts.
 pub(crate) fn tell_at_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -99,7 +99,7 @@ extern "C" fn in_child() {
     forget();
 }
 
-/// Reports the counts as the environment variables ask. The process is about to end.
+/// Reports the counts at exit, in the form that the environment variables request.
 extern "C" fn at_exit() {
     if let Some(counts) = own().filter(ProcessCounts::has_any)
         && let Some(stats) = Stats::of_environment()

@@ -1,13 +1,14 @@
-//! Sets of file descriptors that are read without a lock, in any call of a program and in the child of a
-//! fork(2).
+//! Sets of file descriptors that can be read without a lock. Any call of a program and the child of a fork(2)
+//! may read them.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Descriptor numbers that a set can hold. A higher number is refused as if too many files were open.
+/// Upper bound on the numbers of the file descriptors that a set can hold, exclusive. A higher number is
+/// refused as if too many files were open (`EMFILE`).
 pub(crate) const MOST: usize = 1 << 16;
 
-/// A set of descriptors.
+/// A set of file descriptors: one bit for each number.
 #[derive(Debug)]
 pub(crate) struct Descriptors([AtomicU64; MOST / 64]);
 
@@ -37,7 +38,7 @@ impl Descriptors {
         }
     }
 
-    /// All members, in order, from the number `first` on.
+    /// All members from the number `first` on, in ascending order.
     pub(crate) fn from(&self, first: RawFd) -> impl Iterator<Item = RawFd> {
         (first.max(0)..MOST as RawFd).filter(|fd| self.has(*fd))
     }
@@ -46,8 +47,8 @@ impl Descriptors {
 /// The descriptors that a child of a fork(2) must close.
 static PRIVATE: Descriptors = Descriptors::new();
 
-/// A descriptor of this process alone. A child of a fork(2) closes it, so that peers see when this process
-/// ends.
+/// A descriptor that only this process may keep open. A child of a fork(2) closes its copy, so that peers
+/// detect the exit of this process.
 #[derive(Debug)]
 pub(crate) struct Private<T: AsRawFd = OwnedFd>(T);
 
@@ -77,12 +78,13 @@ impl<T: AsRawFd> Drop for Private<T> {
     }
 }
 
-/// Runs in the child of a fork(2), where nothing uses the parent's descriptors.
+/// Closes the private descriptors in the child of a fork(2), where nothing uses them.
 extern "C" fn close_all() {
     for fd in PRIVATE.from(0) {
         PRIVATE.remove(fd);
-        // By libc, because no owner can be dropped here. SAFETY: the descriptor is the child's own copy. Its
-        // owner is the parent's value, which is never dropped here.
+        // This calls libc, because the owner of the descriptor cannot be dropped here. SAFETY: the descriptor
+        // is the child's own copy. The value that owns it belongs to the parent and is never dropped in the
+        // child.
         unsafe { libc::close(fd) };
     }
 }

@@ -15,23 +15,24 @@ use std::fs::File;
 use std::sync::OnceLock;
 
 pub(crate) const NAME: &str = "doorbell0";
-/// Name of the device file. It only has to exist: no command passes through it.
+/// Name of the device file. The file only has to exist, because commands do not pass through it.
 pub(crate) const DEVICE_FILE: &str = "uverbs0";
 /// Name of rdma_cm's device file.
 pub(crate) const CM_FILE: &str = "rdma_cm";
 /// Path of rdma_cm's class in sysfs.
 pub(crate) const CM_CLASS: &str = "/sys/class/misc/rdma_cm";
-/// Device numbers of rdma_cm: the major number of its class, and a minor number such as the kernel assigns.
+/// Device numbers of rdma_cm: the major number of the class `misc`, and a minor number of the kind that the
+/// kernel assigns.
 const CM_NUMBERS: (u32, u32) = (10, 122);
 /// The device's only port.
 pub(crate) const PORT: u8 = 1;
 /// Largest and active MTU.
 pub(crate) const MTU: Mtu = Mtu::Mtu4096;
-/// Entries of the P_Key table.
+/// Number of entries in the P_Key table.
 pub(crate) const PKEYS: u16 = 1;
 /// The default P_Key, with full membership.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-/// Largest allocation of device memory, in bytes. It is ordinary memory of the process.
+/// Largest allocation of device memory, in bytes. Device memory is ordinary memory of the process.
 pub(crate) const MAX_DM: u64 = 1 << 20;
 /// `IBV_ODP_SUPPORT`, `IBV_ODP_SUPPORT_IMPLICIT`.
 const ODP_SUPPORT: u64 = 1;
@@ -42,30 +43,31 @@ const ODP_RECV: u32 = 2;
 const ODP_WRITE: u32 = 4;
 const ODP_SRQ_RECV: u32 = 32;
 const ODP_ALL: u32 = 63;
-/// Completion vectors. A program that has a thread with a CQ for each of several processors spreads the CQs
-/// over the vectors. Here all vectors are alike.
+/// Number of completion vectors. A program with a thread and a CQ for each processor spreads the CQs over the
+/// vectors. The vectors of this device do not differ.
 pub(crate) const COMP_VECTORS: i32 = 64;
 
-/// Default vendor and part number: an OUI that no vendor has (locally administered), and the first part.
+/// Default vendor ID and part ID. The vendor ID is a locally administered OUI, which no vendor has.
 const OWN_ID: (u32, u32) = (0x02_dbe1, 1);
 
 /// `IBV_TRANSPORT_IB`, `IBV_NODE_CA`.
 pub(crate) const TRANSPORT_IB: i32 = 0;
 pub(crate) const NODE_CA: i32 = 1;
-/// `IBV_ATOMIC_HCA`: atomic among verbs, not against stores of the processor.
+/// `IBV_ATOMIC_HCA`: atomics are atomic to each other, but not to stores of the processor.
 const ATOMIC_HCA: u32 = 1;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CM_SUP: u32 = 1 << 16;
 const PORT_IP_BASED_GIDS: u32 = 1 << 26;
 /// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW, XRC, MEM_WINDOW_TYPE_2B.
-/// Not MEM_MGT_EXTENSIONS, because it also promises registration by work requests.
+/// MEM_MGT_EXTENSIONS is not included, because it also promises memory registration by work requests.
 const DEVICE_CAPS: u32 = 1 << 7 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20 | 1 << 24;
 /// `IB_UVERBS_DEVICE_ATOMIC_WRITE`.
 const CAP_ATOMIC_WRITE: u64 = 1 << 40;
-/// Link width 4X and speed EDR (25 Gb/s a lane). Programs compute with them; the device does not.
+/// Link width 4X and speed EDR (25 Gb/s a lane). Programs may compute rates from them. They do not limit the
+/// device.
 const WIDTH_4X: u8 = 2;
 const SPEED_EDR: u8 = 32;
-/// The port's width and speed as the kernel writes them.
+/// The port's rate in the kernel's sysfs format.
 pub(crate) const RATE: &str = "100 Gb/sec (4X EDR)";
 /// `LinkUp`, the port's physical state.
 pub(crate) const LINK_UP: u8 = 5;
@@ -73,10 +75,10 @@ pub(crate) const LINK_UP: u8 = 5;
 /// Hardware version, `hw_ver`.
 pub(crate) const HW_VERSION: u32 = 1;
 
-/// The interface that has the port's addresses on Ethernet: the loopback interface.
+/// The network interface with the port's addresses on Ethernet: the loopback interface.
 pub(crate) const INTERFACE: &CStr = c"lo";
 
-/// QPs that a process can have.
+/// Most QPs of a process.
 const MAX_QP: usize = 1 << 16;
 const _: () = assert!(MAX_QP <= SLOTS * (QPS_IN_SLOT.end - QPS_IN_SLOT.start) as usize);
 
@@ -114,7 +116,7 @@ pub(crate) fn link_layer() -> LinkLayer {
     })
 }
 
-/// `vendor_id` and `vendor_part_id`.
+/// `vendor_id` and `vendor_part_id`, from `DOORBELL_DEVICE_ID` if it is set.
 fn id() -> (u32, u32) {
     static ID: OnceLock<(u32, u32)> = OnceLock::new();
     *ID.get_or_init(|| {
@@ -131,15 +133,15 @@ fn id() -> (u32, u32) {
     })
 }
 
-/// The content of the kernel's own sysfs file. The library redirects paths of the C library, but rustix calls
-/// the kernel directly.
+/// Reads a sysfs file of the kernel. This uses rustix, which calls the kernel directly, because the library
+/// redirects such paths in calls of the C library.
 fn kernels_text(path: &str) -> Option<String> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     std::io::read_to_string(File::from(file)).ok()
 }
 
-/// Device numbers of rdma_cm's file. If the kernel has the file, its numbers, because librdmacm reads them
-/// too.
+/// Device numbers of rdma_cm's device file. If the kernel has this file, the result is the file's numbers,
+/// because librdmacm reads them too.
 pub(crate) fn cm_numbers() -> (u32, u32) {
     static NUMBERS: OnceLock<(u32, u32)> = OnceLock::new();
     let told = || {
@@ -216,14 +218,14 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_cq = count(CQS);
     attr.max_cqe = limits.cqe as i32;
     attr.max_mr = count(MRS) - 1;
-    // Windows and regions share a table.
+    // Memory windows and regions share one table.
     attr.max_mw = count(MRS) - 1;
     attr.max_pd = count(MAX_PD);
     attr.max_qp_rd_atom = limits.rd_atomic as i32;
     attr.max_res_rd_atom = count(MAX_QP) * limits.rd_atomic as i32;
     attr.max_qp_init_rd_atom = limits.rd_atomic as i32;
     attr.atomic_cap = ATOMIC_HCA;
-    // Each attachment may be to a different group, or of a different QP.
+    // All attachments may be to different groups or of different QPs.
     attr.max_mcast_grp = count(GROUPS);
     attr.max_mcast_qp_attach = count(GROUPS);
     attr.max_total_mcast_qp_attach = count(GROUPS);
@@ -242,14 +244,14 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     // SAFETY: all fields are integers.
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
     attr.orig_attr = attributes();
-    // Nothing is ever pinned: memory is reached through the page tables of its process.
+    // Memory is never pinned, because accesses go through the page tables of the process.
     attr.odp_general_caps = ODP_SUPPORT | ODP_SUPPORT_IMPLICIT;
     attr.odp_per_transport =
         [ODP_ALL, ODP_SEND | ODP_RECV | ODP_WRITE | ODP_SRQ_RECV, ODP_SEND | ODP_RECV | ODP_SRQ_RECV];
     attr.xrc_odp_caps = ODP_ALL;
     attr.max_dm_size = MAX_DM;
     attr.completion_timestamp_mask = u64::MAX;
-    // Completion time stamps are nanoseconds: 10^6 of them in a millisecond.
+    // The clock of completion time stamps, in kHz: time stamps are nanoseconds.
     attr.hca_core_clock = 1_000_000;
     attr.device_cap_flags_ex = u64::from(DEVICE_CAPS) | CAP_ATOMIC_WRITE;
     attr.phys_port_cnt_ex = PORT.into();
@@ -261,11 +263,12 @@ pub(crate) fn port_caps(link: LinkLayer) -> u32 {
     if link == LinkLayer::Infiniband { PORT_CM_SUP } else { PORT_CM_SUP | PORT_IP_BASED_GIDS }
 }
 
-/// Index of the interface that has the port's addresses; 0 on InfiniBand, or if there is none.
+/// Index of the network interface with the port's addresses; 0 on InfiniBand, or if the interface does not
+/// exist.
 pub(crate) fn interface() -> u32 {
     match link_layer() {
         LinkLayer::Infiniband => 0,
-        // By libc: rustix asks for it by a socket. SAFETY: the name is a C string.
+        // This calls libc, because rustix needs a socket for this call. SAFETY: the name is a C string.
         LinkLayer::Ethernet => unsafe { libc::if_nametoindex(INTERFACE.as_ptr()) },
     }
 }

@@ -1,9 +1,9 @@
-//! Error numbers (errno), for verbs that return them and for verbs that leave them in errno.
+//! Error numbers (errno), for verbs that return them and for verbs that set errno.
 
 use doorbell_verbs::VerbsError;
 use libc::c_int;
 
-/// A refusal, as the errno that libibverbs gives for it.
+/// The error number of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) c_int);
 
@@ -11,21 +11,22 @@ pub(crate) struct Errno(pub(crate) c_int);
 pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
 /// A queue or a table is full.
 pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
-/// There is none, and it may not be made. Also for a call that may be tried again.
+/// The object does not exist and may not be created, or the call may be repeated later.
 pub(crate) const EAGAIN: Errno = Errno(libc::EAGAIN);
-/// Another object still needs it.
+/// Another object still uses the object.
 pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
-/// This device does not support it.
+/// This device does not support the operation.
 pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 
 impl Errno {
-    /// The number, for verbs that return it. It is left in errno as well: programs print %m in either case.
+    /// Returns the number, for verbs that return error numbers. Also sets errno, because programs print `%m`
+    /// after such verbs too.
     pub(crate) fn returned(self) -> c_int {
         self.set();
         self.0
     }
 
-    /// Stores this in the thread's errno, where C code reads it.
+    /// Sets the thread's errno.
     pub(crate) fn set(self) {
         // SAFETY: the thread's own errno.
         unsafe { *libc::__errno_location() = self.0 }

@@ -1,6 +1,6 @@
-//! The fabric that a process is on. Programs exchange addresses and QP numbers by their own means, across
-//! users, namespaces and fabric names. So each fabric has addresses of its own, and a message to an address
-//! of another fabric reaches nothing.
+//! The identity of a process's fabric, and the addresses derived from it. Programs exchange addresses and QP
+//! numbers by their own means, even with programs of other users, namespaces and fabrics. Each fabric has
+//! addresses of its own, so that a message to an address of another fabric reaches no process.
 
 use doorbell_launch::trust::{FoundName, find_name, names, user};
 use doorbell_launch::variables::{FABRIC, MEET, is_fabric_name};
@@ -10,15 +10,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The folder with the fabrics' folders of one PID namespace.
+/// The folder that holds the folders of fabrics, unless the fabric may span PID namespaces.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Numbers that distinguish a fabric. All its processes have equal numbers, also after the fabric is made
-/// again.
+/// A number that distinguishes a fabric from other fabrics. It is a hash of the fabric's name, so it is equal
+/// in all processes of the fabric, even after the fabric is created again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 16]);
 
-/// LIDs that a port may have: unicast LIDs (IB specification vol. 1, 4.1.1).
+/// Number of LIDs that a port may have: the unicast LIDs (IB specification vol. 1, 4.1.1).
 const LIDS: u32 = 0xbfff;
 
 impl Identity {
@@ -33,7 +33,7 @@ impl Identity {
     /// The identity of this process's fabric.
     pub(crate) fn own() -> &'static Identity {
         static OWN: OnceLock<Identity> = OnceLock::new();
-        // Opening the device refuses a name that no fabric can have.
+        // An invalid fabric name is ignored here, because opening the device refuses it.
         OWN.get_or_init(|| {
             Identity::of(&FabricPlace::own().and_then(|place| place.name()).unwrap_or_default())
         })
@@ -48,25 +48,26 @@ impl Identity {
         (1 + self.number(0) % LIDS) as u16
     }
 
-    /// GUID of the node: locally administered.
+    /// GUID of the node, which is locally administered.
     pub(crate) fn guid(&self) -> [u8; 8] {
         let [a, b, c] = [self.0[3], self.0[4], self.0[5]];
         [0x02, 0xdb, 0xe1, 0xff, 0xfe, a, b, c]
     }
 
-    /// Subnet prefix of GIDs, on InfiniBand: site-local (4.1.1).
+    /// Subnet prefix of GIDs on InfiniBand, a site-local prefix (4.1.1).
     pub(crate) fn prefix(&self) -> [u8; 8] {
         let [a, b] = [self.0[6], self.0[7]];
         [0xfe, 0xc0, 0, 0, 0, 0, a, b]
     }
 
-    /// IPv4 address of the port, on Ethernet, in the loopback network.
+    /// IPv4 address of the port on Ethernet, in the loopback network.
     pub(crate) fn ipv4(&self) -> std::net::Ipv4Addr {
-        // Neither the network's own addresses nor the loopback addresses that every host has.
+        // The ranges exclude the network's own addresses, and 127.0.0.0/16 with the loopback addresses that
+        // every host has.
         std::net::Ipv4Addr::new(127, 1 + self.0[8] % 254, self.0[9], 1 + self.0[10] % 254)
     }
 
-    /// The number at which processes or QPs are first numbered, below `of`.
+    /// The first number for the fabric's processes or QPs, which is below `of`.
     pub(crate) fn first(&self, of: u32) -> u32 {
         self.number(11) % of
     }
@@ -81,7 +82,8 @@ pub(crate) struct FabricPlace {
     pub(crate) prefix: String,
     /// The rest of this fabric's name.
     rest: String,
-    /// Whether its processes may be in several PID namespaces, where a PID means nothing to a peer.
+    /// Whether the fabric's processes may be in several PID namespaces, so that a PID does not identify a
+    /// peer.
     pub(crate) is_joined: bool,
 }
 
@@ -104,8 +106,8 @@ impl FabricPlace {
         Ok(FabricPlace { folder: folder.into(), prefix: "doorbell-fabric-".into(), rest, is_joined: true })
     }
 
-    /// The fabric's own folder, or the path where it can be made. In a folder of all users, another user may
-    /// have taken the first path.
+    /// Finds the fabric's own folder, or the path at which it can be created. In a folder of all users,
+    /// another user may have taken the first path, and the fabric then uses another path.
     pub(crate) fn find(&self) -> io::Result<FoundName> {
         let first = self.folder.join(format!("{}{}", self.prefix, self.rest));
         match self.is_joined {
@@ -120,8 +122,8 @@ impl FabricPlace {
         Ok(self.find()?.path)
     }
 
-    /// The name that identifies the fabric. It is equal in all its processes, whatever path leads to the
-    /// folder.
+    /// The name that identifies the fabric. It is equal in all processes of the fabric, whatever path leads
+    /// to the folder.
     fn name(&self) -> io::Result<String> {
         if !self.is_joined {
             return Ok(format!("{}{}", self.prefix, self.rest));

@@ -1,5 +1,4 @@
-//! The most that programs may ask the device for: its own limits, or smaller ones of the NIC that it
-//! imitates.
+//! The limits that the device shows to programs: its own, or smaller ones of a NIC that it imitates.
 
 use doorbell_launch::limits::{Limits, OWN};
 use doorbell_launch::say::say;

@@ -1,4 +1,4 @@
-//! Paths: where an address handle leads, and the global route header of its datagrams.
+//! Paths of address handles: their destinations, and the global route header of their datagrams.
 
 use crate::device::{GidType, MAX_AH, PORT, gids, lid, link_layer};
 use crate::errno::{EINVAL, ENOMEM, Errno};
@@ -8,13 +8,15 @@ use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, L
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// A global route header as it precedes a datagram's payload: 40 bytes. An IPv4 header is in the last 20.
+/// A global route header as it precedes a datagram's payload: 40 bytes. An IPv4 header is in the last 20
+/// bytes.
 pub(crate) type Header = [u8; GRH_BYTES as usize];
 
-/// The next header: a base transport header (IB specification vol. 1, 8.3), or a UDP header (annex A17.3.1).
+/// Values of the header field "next header": a base transport header (IB specification vol. 1, 8.3), or a UDP
+/// header (annex A17.3.1).
 const NEXT_BTH: u8 = 0x1b;
 const NEXT_UDP: u8 = 0x11;
-/// Bytes of BTH and DETH, of an immediate, of the ICRC, of a UDP header, and of an IPv4 header.
+/// Bytes of BTH and DETH together, of immediate data, of the ICRC, of a UDP header, and of an IPv4 header.
 const TRANSPORT: usize = 12 + 8;
 const IMMEDIATE: usize = 4;
 const ICRC: usize = 4;
@@ -24,7 +26,7 @@ const IPV4: usize = 20;
 /// A path to a port, or to multicast groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Whether it leads to this device. There is no other device to reach.
+    /// Whether the path leads to this device, which is the only device that can be reached.
     pub(crate) is_reachable: bool,
     dlid: u16,
     route: Option<GlobalRoute>,
@@ -57,7 +59,7 @@ impl Path {
         }
     }
 
-    /// The header of a datagram of `payload` bytes; `None` for a path without a route.
+    /// The global route header of a datagram with `payload` bytes; `None` for a path without a global route.
     pub(crate) fn header(&self, payload: u32, has_imm: bool) -> Option<Header> {
         let route = self.route.as_ref()?;
         let (sgid, kind) = gids().get(usize::from(route.sgid_index))?;
@@ -71,12 +73,13 @@ impl Path {
     }
 }
 
-/// The IPv4 address that a GID maps; `None` if it maps none.
+/// The IPv4 address in an IPv4-mapped GID; `None` for another GID.
 fn ipv4(gid: &Gid) -> Option<Ipv4Addr> {
     std::net::Ipv6Addr::from(gid.0).to_ipv4_mapped()
 }
 
-/// A global route header, which has the form of an IPv6 header (IB specification vol. 1, 8.3).
+/// Builds a global route header, which has the format of an IPv6 header (IB specification vol. 1, 8.3).
+/// `behind` is the number of bytes that follow the header.
 fn grh(route: &GlobalRoute, sgid: &Gid, next: u8, behind: usize) -> Header {
     let mut header = [0; GRH_BYTES as usize];
     let first = 6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label.number();
@@ -88,7 +91,8 @@ fn grh(route: &GlobalRoute, sgid: &Gid, next: u8, behind: usize) -> Header {
     header
 }
 
-/// An IPv4 header (RFC 791) in the last 20 bytes. The bytes before it are 0.
+/// Builds an IPv4 header (RFC 791) in the last 20 bytes. The bytes before the IPv4 header are 0. `behind` is
+/// the number of bytes that follow the header.
 fn ipv4_header(route: &GlobalRoute, from: Ipv4Addr, to: Ipv4Addr, behind: usize) -> Header {
     const VERSION_AND_WORDS: u8 = 0x45;
     const DO_NOT_FRAGMENT: u8 = 0x40;
@@ -104,7 +108,8 @@ fn ipv4_header(route: &GlobalRoute, from: Ipv4Addr, to: Ipv4Addr, behind: usize)
     header
 }
 
-/// The checksum to store in an IPv4 header that has none yet. 0 if the header has its checksum (RFC 1071).
+/// The checksum for an IPv4 header whose checksum field is 0 (RFC 1071). For a header with a valid checksum,
+/// the result is 0.
 fn checksum(ip: &[u8]) -> u16 {
     let words = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let sum: u32 = words.sum();
@@ -112,11 +117,12 @@ fn checksum(ip: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// The route back to the sender, from the header of a datagram that arrived.
+/// The route back to the sender of a received datagram, from the datagram's header.
 pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
     let ip = &header[GRH_BYTES as usize - IPV4..];
     let is_ipv6 = header[0] >> 4 == 6;
-    // The test that rdma-core makes: bytes of a GID may look like an IPv4 header, except for its checksum.
+    // rdma-core makes this test too. The last bytes of an IPv6 header belong to a GID, which may look like an
+    // IPv4 header but is unlikely to have a valid checksum.
     let is_ipv4 = if is_ipv6 { ip[0] == 0x45 && checksum(ip) == 0 } else { ip[0] >> 4 == 4 };
     let own = |dgid: Gid, is_v2: bool| {
         let is_it = |(gid, kind): &(Gid, GidType)| *gid == dgid && (*kind == GidType::RoceV2) == is_v2;
@@ -166,7 +172,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Adds a path; fails with `ENOMEM` if the process has as many handles as the device allows.
+    /// Adds a path. Fails with `ENOMEM` if the process has [`MAX_AH`] address handles.
     pub(crate) fn add(&self, path: Path) -> Result<AhHandle, Errno> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let free = lock(&self.free).pop();
@@ -216,8 +222,7 @@ mod tests {
         assert_eq!(ip[..10], [0x45, 0xa5, 1, 64, 0, 0, 0x40, 0, 7, 17]);
         assert_eq!(ip[12..], [127, 1, 2, 3, 127, 4, 5, 6]);
         assert_eq!(checksum(ip), 0);
-        // By hand: words sum to 0x45a5 + 0x0140 + 0x4000 + 0x0711 + 2 * 0x7f01 + 3, ...; the checksum is the
-        // complement.
+        // The checksum, computed by hand: the complement of the folded sum of the header's words.
         let words = [0x45a5u32, 0x140, 0, 0x4000, 0x711, 0x7f01, 0x203, 0x7f04, 0x506];
         let sum: u32 = words.iter().sum();
         assert_eq!(u32::from(ip[10]) << 8 | u32::from(ip[11]), 0xffff - ((sum & 0xffff) + (sum >> 16)));

@@ -1,5 +1,6 @@
-//! Points in the code where a test may stop or kill a process, or take its files or memory away, while an
-//! operation is half done. The soak test (`tests/soak`) does so; other builds contain nothing of them.
+//! Points in the code at which a test may stop or kill a process, or remove its files or memory, while an
+//! operation is half done. The soak test (`tests/soak`) uses them. In builds other than tests, a point has no
+//! effect.
 
 /// A point, named by the step that was just done or is about to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,88 +10,95 @@ pub(crate) enum Point {
     CopyBegun,
     /// Mapped memory is about to be written.
     BeforeCopy,
-    /// Some bytes of a message have been copied, and not all.
+    /// Some bytes of a message have been copied, but not all.
     WithinCopy,
-    /// A copy is done, and has not ended for processes that wait for it.
+    /// A copy is done, but its copy record still shows it as running.
     CopyEnding,
-    /// Bytes are about to be moved to or from another process, or have been.
+    /// Bytes are about to be moved to or from another process, or have been moved.
     BeforeForeign,
     AfterForeign,
-    /// A word of another process has been read, and not yet written.
+    /// An atomic has read a word of another process, and has not written it yet.
     AtomicRead,
     /// The lock of an atomic is held.
     LockHeld,
-    /// A RECV is claimed: in the turn, or in its slot.
+    /// A RECV is claimed, in the turn or in the RECV's slot.
     TurnClaimed,
     SlotClaimed,
-    /// The completion of a request is in its CQ, and the responder sees nothing of the request yet.
+    /// The completion of a request is in the requester's CQ, and the responder does not see the request yet.
     Entered,
-    /// The request is carried out and not marked as done, or marked and its CQ's program not notified.
+    /// The request is carried out but not marked as done, or it is marked but the program of its CQ is not
+    /// notified yet.
     CarriedOut,
     MarkedDone,
-    /// A carried payload is being placed: nothing of it is in the RECV's buffers yet, or all of it is.
+    /// A payload that a completion carried is being placed: none of it is in the RECV's buffers yet, or all
+    /// of it is.
     PlacingBegun,
     PlacingEnds,
-    /// The result of a RECV is written and not yet published.
+    /// The result of a RECV is written but not published yet.
     Filled,
-    /// A RECV is done: the turn has not passed on, its CQ is not notified, its event is not written.
+    /// A RECV is done. In order of the points: the turn has not passed on yet; it has passed on; the
+    /// completion's cell is written but the tail has not moved; the CQ is disarmed but its event is not
+    /// written.
     Done,
     TurnPassed,
     CellWritten,
     Disarmed,
-    /// The responder is in Err: its program is not notified, and its RECVs are not flushed or only partly.
+    /// The responder is in Err. Its program is not notified and no RECV is flushed yet, or some RECVs are
+    /// flushed.
     Failed,
     Flushing,
-    /// A peer is opened and not yet watched.
+    /// A peer is opened but not watched yet.
     PeerOpened,
-    /// A request was sent to the thread of another process, which has not answered yet.
+    /// A request was sent to the service thread of another process, which has not answered yet.
     Asked,
 
     // Points of the process that receives.
-    /// A RECV is written and not published, or published and not in the ring that orders the slots.
+    /// A RECV is written but not published, or published but not yet in the ring that orders the slots.
     RecvWritten,
     RecvUnordered,
-    /// A poll has found out which sends are done, and takes a RECV next.
+    /// A poll has determined which sends are done, and takes a RECV's completion next.
     SendsSought,
-    /// The copy of a payload that a completion carries is announced.
+    /// The copy of a payload that a completion carries has been announced.
     TakingBegun,
-    /// A completion is read, and its slot is not free yet.
+    /// A completion is read, but its slot is not free yet.
     Taking,
     /// A region's record is being changed.
     MrOdd,
-    /// Rights to memory are withdrawn, and copies may still use them. A copy is being waited for.
+    /// Rights to memory are revoked, but copies may still use them. At the second point, the process waits
+    /// for a copy.
     Revoked,
     CopyAwaited,
     /// A QP is half created, or half modified.
     QpHalfMade,
     QpHalfChanged,
-    /// An attachment to a multicast group is written and not published.
+    /// An attachment to a multicast group is written but not published.
     GroupHalfShown,
-    /// An XRC domain is locked, exclusively or shared, and not yet known to be open.
+    /// An XRC domain is locked, exclusively or shared, but not yet recorded as open.
     DomainAlone,
     DomainLocked,
-    /// A QP is being reset. Its state is reset but its receive queue is not, or the queue only has a new
-    /// generation.
+    /// A QP is being reset. Its state is Reset but its receive queue is unchanged, or the queue has only a
+    /// new generation.
     Resetting,
     QueueClearing,
     /// A receive queue is being destroyed.
     QueueEnding,
-    /// A ring is made and not published.
+    /// A ring is created but not published.
     RingMade,
-    /// The request of another process is read and not carried out, or carried out and not answered.
+    /// The request of another process is read but not carried out, or carried out but not answered.
     RequestRead,
     RequestDone,
 
     // Points of a process that joins or leaves a fabric.
-    /// The folder is made, and has no file yet.
+    /// The fabric's folder is created, but has no file yet.
     FolderMade,
-    /// The fabric is joined, and its registry is not open yet.
+    /// The fabric's folder is locked, but the registry is not open yet.
     AliveLocked,
-    /// A slot is locked and not yet written.
+    /// A slot of the registry is locked but not written yet.
     SlotLocked,
-    /// The slot is released, and the fabric is not removed yet.
+    /// The process's slots are free, but the fabric is not removed yet.
     SlotFreed,
-    /// No process may join: no file is removed yet, one file is, or all are except the folder.
+    /// The folder is locked exclusively, so that no process can join. No file is removed yet, or the registry
+    /// is removed, or all files are removed but not the folder.
     AliveAlone,
     FileRemoved,
     FilesRemoved,
@@ -109,15 +117,15 @@ mod armed {
     use super::Point;
     use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-    /// More than there are points.
+    /// An upper bound on the number of points.
     const POINTS: usize = 64;
     const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
-    /// For each point: how many times it is still to be reached, 0 if it is not armed, and the armed action:
-    /// a function without arguments.
+    /// `LEFT` has, for each point, how many more times the point must be reached until its action runs; 0 if
+    /// the point is not armed. `WHAT` has the action, a function without arguments.
     static LEFT: [AtomicU32; POINTS] = [const { AtomicU32::new(0) }; POINTS];
     static WHAT: [AtomicUsize; POINTS] = [const { AtomicUsize::new(0) }; POINTS];
 
-    /// Arms `what`, which runs once, when the point is reached for the `nth` time.
+    /// Arms a point: `what` runs once, when the point is reached for the `nth` time from now on.
     pub(crate) fn arm(point: Point, nth: u32, what: fn()) {
         WHAT[point as usize].store(what as usize, SeqCst);
         LEFT[point as usize].store(nth, SeqCst);

@@ -1,10 +1,10 @@
-//! The device's entries in sysfs and /dev as a kernel would present them, as files of a folder. The library
-//! redirects a program that looks for the kernel's files to this folder (`soft-so/src/files.rs`).
+//! Creates a folder with the device's entries of sysfs and /dev, as a kernel would present them. When a
+//! program looks for the kernel's files, the library redirects it to this folder (`soft-so/src/files.rs`).
 //!
-//! The folder belongs to the fabric, as addresses do, and is removed with it. A process that looks for a file
-//! and finds no folder creates it. Names and texts are the kernel's
-//! (Documentation/ABI/stable/sysfs-class-infiniband). There are no counters: a port's would have to cover all
-//! processes of the fabric, and nothing is counted without `--stats`.
+//! The folder belongs to the fabric, whose addresses it contains, and is removed with the fabric. A process
+//! that looks for one of the files creates the folder if it is missing. Names and contents of the files are
+//! the kernel's (Documentation/ABI/stable/sysfs-class-infiniband). The folder has no counters: the counters
+//! of a port would have to cover all processes of the fabric, and nothing is counted without `--stats`.
 
 use crate::device::{self, GidType};
 use crate::fabric::folder;
@@ -24,23 +24,24 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Once, OnceLock};
 
-/// Where the kernel has devices, the classes of their character devices, and the device files.
+/// The kernel's folders of RDMA devices, of their character devices' class, and of the device files.
 const DEVICES: &str = "sys/class/infiniband";
 const VERBS: &str = "sys/class/infiniband_verbs";
 const FILES: &str = "dev/infiniband";
 
-/// A character device that may be opened and does nothing. Commands go to the library, which opens rdma_cm's
-/// file itself.
+/// The target of the device files: a character device that may be opened and does nothing. The library itself
+/// handles an open of rdma_cm's file.
 const NULL: &str = "/dev/null";
 
-/// Version of the ABI between libibverbs and the kernel, and version of the driver's ABI.
+/// Version of the ABI between libibverbs and the kernel, and version of the driver's ABI, as sysfs shows
+/// them.
 const ABI: &str = "6";
 const DRIVER_ABI: &str = "1";
 
 /// An upper bound on the bytes of each file.
 const LONGEST: u64 = 4096;
 
-/// The path of the folder, whether it exists or not; `None` if this process cannot be on a fabric.
+/// The path of the folder, whether or not the folder exists; `None` if this process cannot be on a fabric.
 pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
@@ -51,12 +52,12 @@ pub fn path() -> Option<&'static CStr> {
     PATH.get_or_init(find).as_deref()
 }
 
-/// Returns the folder's path and makes the folder if it is missing. The folder stays as long as this process,
-/// which may have it as its working directory. If it cannot be made, only the path is returned. Errno is
-/// unchanged.
+/// Returns the folder's path, and creates the folder if it is missing. The folder stays until this process
+/// exits, because the folder may be the process's working directory. If the folder cannot be created, the
+/// path is returned nevertheless. Errno is unchanged.
 pub fn folder() -> Option<&'static CStr> {
     let path = path()?;
-    // SAFETY: this thread's own.
+    // SAFETY: errno belongs to this thread.
     let errno = unsafe { &mut *libc::__errno_location() };
     let before = *errno;
     if !folder::is_pinned() || !is_there(path) {
@@ -66,7 +67,7 @@ pub fn folder() -> Option<&'static CStr> {
     Some(path)
 }
 
-/// Whether this user made a folder at this path. If another user owns the fabric's folder, the answer is no.
+/// Whether a folder of this user exists at this path. `false` if the folder belongs to another user.
 fn is_there(path: &CStr) -> bool {
     let is_folder = |mode| FileType::from_raw_mode(mode) == FileType::Directory;
     lstat(path).is_ok_and(|found| found.st_uid == user() && is_folder(found.st_mode))
@@ -78,8 +79,8 @@ fn make(path: &CStr) -> io::Result<()> {
     }
     const DISABLE: c_int = 1;
     let mut before = 0;
-    // With cancellation disabled, a cancelled thread does not leave the folder half made. SAFETY: a number,
-    // and a variable of this function.
+    // Cancellation (pthread_cancel(3)) is disabled, so that a cancelled thread does not leave the folder half
+    // created. SAFETY: the call takes a number, and a variable of this function.
     unsafe { pthread_setcancelstate(DISABLE, &mut before) };
     let made = check_file_size(LONGEST).and_then(|()| folder::pin(|fabric| install(fabric, path)));
     // SAFETY: as above.
@@ -92,13 +93,13 @@ fn make(path: &CStr) -> io::Result<()> {
     made
 }
 
-/// A program that looks for the device and does not open it is no member of the fabric, and the last member
-/// removes the folder. So this program tries to remove it when it exits.
+/// Tries to remove the fabric's folder when the program exits. A program that looks for the device without
+/// opening it is no member of the fabric, and its exit would otherwise leave the folder behind.
 extern "C" fn remove_at_exit() {
     let _ = folder::unpin_and_remove();
 }
 
-/// Puts the complete folder in place by one rename, unless it is there.
+/// Puts the complete folder in place by one rename, unless the folder exists.
 fn install(fabric: &Path, path: &CStr) -> io::Result<()> {
     if is_there(path) {
         return Ok(());
@@ -146,7 +147,7 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let (major, minor) = device::cm_numbers();
     file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
     file(format!("{cm}/dev"), format!("{major}:{minor}"));
-    // The link to the interface that has the port's addresses.
+    // A link to the network interface with the port's addresses.
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
@@ -177,7 +178,7 @@ fn port(port: &str, link: LinkLayer, file: &mut impl FnMut(String, String)) {
     }
 }
 
-/// The files whose content depends on the fabric's identity.
+/// Adds the port's files whose contents depend on the fabric's identity.
 fn addresses(port: &str, link: LinkLayer, identity: &Identity, file: &mut impl FnMut(String, String)) {
     let lid = device::lid_of(link, identity);
     for name in ["lid", "sm_lid"] {

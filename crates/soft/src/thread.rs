@@ -1,8 +1,8 @@
-//! Threads of this library in programs that know nothing of them.
+//! Threads that this library starts in a program without the program's knowledge.
 //!
-//! They are started by pthread_create(3), which returns an error if there is no room. In a program written in
-//! Rust, a thread of std maps a signal stack once it runs, and ends the whole program if that fails. rustix
-//! has no threads.
+//! pthread_create(3) starts them, and returns an error if no further thread can be created. Threads of std
+//! are not used. In a Rust program, such a thread maps a signal stack when it begins, and ends the whole
+//! program if the mapping fails. rustix has no threads.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,23 +10,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type ThreadBody = Box<dyn FnOnce() + Send>;
 
-/// Stack size. The threads call no function of the program.
+/// Stack size, in bytes. It is small because the threads call no function of the program.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Starts a thread in which all signals are blocked.
 ///
 /// # Errors
 ///
-/// If there is no room for another thread.
+/// The errors of pthread_create(3), for example `EAGAIN` if no further thread can be created.
 pub(crate) fn spawn(name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_on(STACK_BYTES, name, run)
 }
 
 fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(run)));
-    // SAFETY: the signal sets and attributes are on this stack and are filled in before they are read. At the
-    // end this thread has the signal mask that it had before. `begin` takes over `run`, which nothing else
-    // refers to.
+    // SAFETY: the signal sets are on this stack and are filled in before they are read. At the end this
+    // thread has its previous signal mask again. `begin` takes over `run`, which nothing else refers to.
     let error = unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -46,7 +45,7 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
             Ok(())
         }
         Err(error) => {
-            // SAFETY: no thread was started, so none took `run` over.
+            // SAFETY: no thread was started, so no thread has taken over `run`.
             drop(unsafe { Box::from_raw(run) });
             Err(error)
         }
@@ -75,8 +74,8 @@ unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::p
 extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `spawn_on` made the pointer from a box, for this thread alone.
     let run = unsafe { Box::from_raw(run.cast::<ThreadBody>()) };
-    // The panic hook has reported a panic. The program goes on without this thread, as it would with a thread
-    // of std.
+    // The panic hook has already reported the panic. The program continues without this thread, as after a
+    // panic in a thread of std.
     let _ = catch_unwind(AssertUnwindSafe(*run));
     std::ptr::null_mut()
 }

@@ -34,7 +34,7 @@ pub unsafe extern "C" fn ibv_destroy_ah(pointer: *mut ibv_ah) -> c_int {
     0
 }
 
-/// The address attributes of the path back to a datagram's sender.
+/// The address attributes of the path back to the sender of a datagram.
 fn way_back(port: u8, wc: &ibv_wc, header: &Header) -> Result<ibv_ah_attr, Errno> {
     if port != device::PORT {
         return Err(EINVAL);

@@ -1,4 +1,4 @@
-//! Lists of send work requests between `ibv_wr_start` and `ibv_wr_complete`.
+//! Lists of send work requests that a program builds between `ibv_wr_start` and `ibv_wr_complete`.
 
 use crate::errno::{EINVAL, Errno};
 use crate::queues::qp::posting::Posting;
@@ -8,7 +8,8 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
-/// Work requests being built. One thread at a time owns the list, from start until complete or abort.
+/// The list of work requests that is being built for a QP. One thread at a time owns the list, from
+/// `ibv_wr_start` until `ibv_wr_complete` or `ibv_wr_abort`.
 #[derive(Default)]
 pub(crate) struct Builder {
     taken: AtomicBool,
@@ -18,8 +19,8 @@ pub(crate) struct Builder {
 impl Builder {
     /// Waits until no other thread owns the list, then begins an empty list.
     pub(super) fn take(&self) {
-        // Acquire pairs with the Release in `give_back`: this thread sees the list as its previous owner left
-        // it.
+        // Acquire pairs with the Release in `give_back`: this thread sees all changes that the previous owner
+        // made to the list.
         while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::thread::yield_now();
         }
@@ -32,7 +33,7 @@ impl Builder {
         self.taken.store(false, Release);
     }
 
-    /// The list of the thread that owns it.
+    /// The list, for the thread that owns it.
     ///
     /// # Safety
     /// This thread has called `take` and has no other reference to the list.
@@ -56,7 +57,7 @@ pub(super) struct BuiltWr {
     pub(super) op: BuiltOp,
     pub(super) flags: SendFlags,
     pub(super) dest: Option<UdDest>,
-    /// Number of the SRQ that the message is for (XRC).
+    /// Number of the SRQ that an XRC message names.
     pub(super) srqn: u32,
     pub(super) sges: Range<usize>,
     pub(super) inline: Option<Range<usize>>,
@@ -69,7 +70,7 @@ pub(super) enum BuiltOp {
     /// SEND with invalidate. The value is the rkey to invalidate.
     SendInvalidating(u32),
     AtomicWrite(RemoteAddr),
-    /// A bind or a local invalidation; `None` if its arguments are invalid.
+    /// A bind or a local invalidation of a memory window; `None` if the program passed invalid arguments.
     Window(Option<WindowOp>),
 }
 

@@ -1,4 +1,4 @@
-//! The device file of rdma_cm: C library calls on its descriptors.
+//! C library calls on the device file of rdma_cm and its descriptors.
 
 use super::minus_one;
 use crate::cm;
@@ -12,18 +12,18 @@ pub fn is_channel(fd: c_int) -> bool {
     cm::is_channel(fd)
 }
 
-/// The descriptors of the device file with numbers from `fd` on.
+/// The open descriptors of the device file, from number `fd` on.
 pub fn channels_from(fd: c_int) -> impl Iterator<Item = c_int> {
     cm::channels_from(fd)
 }
 
-/// Like open(2) of the device file.
+/// Opens the device file, with the result of open(2).
 pub fn open(flags: c_int) -> c_int {
     cm::open(flags).unwrap_or_else(|errno| minus_one(Err(errno)))
 }
 
-/// Like write(2) to a descriptor of the device file. `None` if the command asks for an event and there is
-/// none.
+/// Carries out the command in `bytes`, with the result of write(2) to a descriptor of the device file. `None`
+/// if the command requests an event and no event is available.
 pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssize_t> {
     // SAFETY: the caller's bytes, and pointers in them.
     match unsafe { cm::write(fd, bytes as u64, len) } {
@@ -37,18 +37,18 @@ pub fn device_numbers() -> (u32, u32) {
     device::cm_numbers()
 }
 
-/// Forgets a descriptor. The caller is about to close it.
+/// Forgets a descriptor that the caller is about to close.
 pub fn closing(fd: c_int) {
     cm::closing(fd);
 }
 
-/// Completes dup(2) and similar calls: returns `to`, now a copy of a descriptor of the device file, or an
-/// error.
+/// Completes dup(2) and similar calls. `from` is a descriptor of the device file, and `to` is the result of
+/// the call. Returns `to`; -1 with `EMFILE` if the number of `to` is too high.
 pub fn copied(from: c_int, to: c_int) -> c_int {
     if to < 0 || cm::copied(from, to) {
         return to;
     }
-    // SAFETY: just made; nothing else uses it.
+    // SAFETY: the descriptor was just created, and nothing else uses it.
     unsafe { libc::close(to) };
     minus_one(Err(Errno(libc::EMFILE)))
 }

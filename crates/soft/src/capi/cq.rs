@@ -1,4 +1,4 @@
-//! Completion channels and queues.
+//! Completion channels and completion queues.
 
 use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq};
 use super::{minus_one, object_or_null, status};

@@ -9,7 +9,7 @@ use libc::{c_int, c_void};
 const WC_FLAGS: u64 = 0x7f | 1 << 7 | 1 << 11;
 /// `IBV_CQ_INIT_ATTR_MASK_FLAGS`.
 const MASK_FLAGS: u32 = 1;
-/// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`, `IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`.
+/// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`, the only accepted flag.
 const CREATE_FLAGS: u32 = 1;
 
 pub(crate) unsafe extern "C" fn create_cq_ex(
@@ -48,7 +48,7 @@ unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Resul
 }
 
 unsafe extern "C" fn start_poll(pointer: *mut ibv_cq_ex, attr: *mut c_void) -> c_int {
-    // SAFETY: the caller's struct begins with its mask. No bit of the mask is known.
+    // SAFETY: the caller's struct begins with its mask. This device knows no bit of the mask.
     if unsafe { !attr.is_null() && *attr.cast::<u32>() != 0 } {
         return crate::errno::EINVAL.returned();
     }
@@ -96,12 +96,12 @@ readers! {
     read_dlid_path_bits -> u8: dlid_path_bits;
 }
 
-/// Nanoseconds of the monotonic clock at this call. It stands for the time of the completion.
+/// Nanoseconds of the monotonic clock at the time of this call, in place of the time of the completion.
 unsafe extern "C" fn read_completion_ts(_pointer: *mut ibv_cq_ex) -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970 at this call. It stands for the time of the completion.
+/// Nanoseconds since 1970 at the time of this call, in place of the time of the completion.
 unsafe extern "C" fn read_completion_wallclock_ns(_pointer: *mut ibv_cq_ex) -> u64 {
     nanoseconds(libc::CLOCK_REALTIME)
 }

@@ -14,13 +14,13 @@ use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
-/// The device, which lives as long as the process. Driver libraries read their own data behind `ibv_device`,
-/// first of all which driver it is (`mlx5dv_is_supported`, `efadv_query_device`). They find zeros there: no
-/// driver.
+/// The device, which exists as long as the process. Driver libraries read their own data behind `ibv_device`,
+/// and first check which driver the device has (`mlx5dv_is_supported`, `efadv_query_device`). The zeros
+/// behind `ibv_device` mean that the device has no driver.
 #[repr(C)]
 struct Device(ibv_device, [u64; 32]);
 
-// SAFETY: it is never changed once made.
+// SAFETY: the device is never changed after its creation.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -41,7 +41,7 @@ fn the_device() -> *mut ibv_device {
     (&raw const device.0).cast_mut()
 }
 
-/// Copies a text with its terminating zero, cut to fit.
+/// Copies a text, cut to leave a terminating zero. `to` is zeroed before.
 fn copy_text(to: &mut [c_char], text: &str) {
     let room = to.len() - 1;
     for (to, from) in to[..room].iter_mut().zip(text.bytes()) {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     if opened.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: just made.
+    // SAFETY: the object was just created.
     unsafe { &raw mut (*opened).verbs.context }
 }
 
@@ -120,7 +120,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.open_qp = Some(super::xrc::open_qp);
     let context = &mut verbs.context;
     context.device = device;
-    // There is no command channel, but programs duplicate its descriptor.
+    // The device has no command channel, but programs duplicate the channel's descriptor.
     context.cmd_fd = device_file.as_raw_fd();
     context.async_fd = async_pipe.read_fd();
     context.num_comp_vectors = device::COMP_VECTORS;
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
     if pointer.is_null() {
         return minus_one(Err(EINVAL));
     }
-    // SAFETY: made by `ibv_open_device`, closed once.
+    // SAFETY: the context was created by `ibv_open_device`, and is closed only once.
     drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });
     0
 }

@@ -1,4 +1,4 @@
-//! Device memory. It is memory of this process, in the part that peers have mapped.
+//! Device memory (ibv_alloc_dm(3)). It is ordinary memory of this process, in the arena that peers map.
 
 use super::object_or_null;
 use crate::device::MAX_DM;
@@ -7,20 +7,20 @@ use crate::memory::transfer::{self, Far, Piece};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use libc::{c_int, c_void};
 
-/// Copies as a NIC accesses its memory: by whole words, in order.
+/// Copies whole words in order, as a NIC accesses its memory.
 ///
 /// # Safety
 /// Both ranges are mapped.
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     let piece = Piece { addr: from as u64, len };
-    // It cannot fail, because both ranges are mapped here.
+    // The copy cannot fail, because both ranges are mapped here.
     let _ = transfer::write(&[piece], Far::Mapped(to));
 }
 
 /// Offset and length of a copy to or from device memory are multiples of this many bytes.
 const WORD: usize = 4;
 
-/// A piece of device memory.
+/// An allocation of device memory.
 #[repr(C)]
 struct Dm {
     base: ibv_dm,
@@ -29,7 +29,7 @@ struct Dm {
 }
 
 impl Dm {
-    /// The address of `len` bytes from `offset` on. EINVAL if they exceed the device memory.
+    /// The address of the `len` bytes from `offset` on. Fails with `EINVAL` if they exceed the allocation.
     fn at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
         let offset = usize::try_from(offset).map_err(|_| EINVAL)?;
         if offset > self.length || len > self.length - offset {
@@ -38,7 +38,8 @@ impl Dm {
         Ok(self.memory.wrapping_add(offset))
     }
 
-    /// Like [`Dm::at`], for a copy: offset and length must be multiples of [`WORD`].
+    /// The address of the `len` bytes from `offset` on, for a copy. Fails with `EINVAL` if they exceed the
+    /// allocation, or if `offset` or `len` is not a multiple of [`WORD`].
     fn words_at(&self, offset: u64, len: usize) -> Result<*mut u8, Errno> {
         if !offset.is_multiple_of(WORD as u64) || !len.is_multiple_of(WORD) {
             return Err(EINVAL);

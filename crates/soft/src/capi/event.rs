@@ -26,7 +26,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
             Err(error) => return minus_one(Err(error.into())),
         };
         if matches!(event.event_type, EVENT_PORT_ACTIVE | EVENT_PORT_ERR) {
-            // `element` is a union. Its port number is written here with as many bytes as a pointer has.
+            // `element` is a union of a port number and pointers. The port number is written here as a
+            // pointer, which sets all bytes of the union.
             let element = std::ptr::without_provenance_mut(device::PORT.into());
             // SAFETY: the caller's struct.
             unsafe { to.write(ibv_async_event { element, event_type: event.event_type }) };
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
                 pointer.cast()
             }
             Subject::Qp(pointer, qp) => {
-                // A peer's request may have put the QP into Err. The program must find that state when it has
-                // the event.
+                // A peer's request may have put the QP into Err. The query updates the QP's state, which the
+                // program must see once it has the event.
                 qp.query();
                 qp.events.delivered();
                 pointer.cast()

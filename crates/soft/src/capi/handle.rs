@@ -1,4 +1,4 @@
-//! The handles of QPs that programs get.
+//! Handles of QPs, as programs hold them.
 
 use super::building::Builder;
 use super::object::{QpObject, QpOrigin, Subject, context};
@@ -8,7 +8,7 @@ use doorbell_abi::{ibv_context, ibv_pd, ibv_qp_ex, ibv_qp_init_attr};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Makes a handle of a QP. If the program created the QP, events of the QP name this handle.
+/// Creates a handle of a QP. If the program created the QP, events of the QP name this handle.
 ///
 /// # Safety
 /// A context of ours.

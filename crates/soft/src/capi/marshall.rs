@@ -1,5 +1,5 @@
-//! Conversions between the kernel's structs and those in verbs.h (infiniband/marshall.h). librdmacm calls
-//! them.
+//! Conversions between the kernel's structs and the structs of verbs.h (infiniband/marshall.h). librdmacm
+//! calls these functions.
 
 use doorbell_abi::cm::{ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_qp_attr, ibv_sa_path_rec};
 use doorbell_abi::{ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp_attr, ibv_qp_cap};
@@ -28,7 +28,8 @@ pub unsafe extern "C" fn ibv_copy_ah_attr_from_kern(to: *mut ibv_ah_attr, from: 
     unsafe { to.write(ah_attr(&*from)) }
 }
 
-/// Leaves `rate_limit` unchanged: the kernel's struct lacks it, and so do the structs of older programs.
+/// Copies all attributes except `rate_limit`, which stays unchanged. The kernel's struct does not have this
+/// field, and the struct of an older program does not have it either.
 pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(to: *mut ibv_qp_attr, from: *const ib_uverbs_qp_attr) {
     // SAFETY: the caller's structs; all fields of the program's struct are numbers.
     let (to, from) = unsafe { (&mut *to, &*from) };

@@ -1,8 +1,8 @@
 //! The functions of libibverbs.so.1 under their C names. The man pages document their arguments and results.
 //!
 //! # Safety
-//! C code calls these functions. Pointers point to the types that verbs.h declares. Objects were created by
-//! this library and are not destroyed. No function panics.
+//! C code calls these functions. The caller ensures that pointers point to the types that verbs.h declares,
+//! and that this library created the objects and has not destroyed them. No function panics.
 #![allow(clippy::missing_safety_doc, reason = "said once, above")]
 #![allow(missing_docs, reason = "the man pages document them")]
 

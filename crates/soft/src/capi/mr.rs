@@ -14,9 +14,9 @@ use libc::{c_int, c_void};
 
 /// `IBV_ACCESS_ZERO_BASED`.
 pub(super) const ZERO_BASED: u32 = 1 << 5;
-/// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped later.
+/// `IBV_ACCESS_ON_DEMAND`: the memory may be mapped after the registration.
 const ON_DEMAND: u32 = 1 << 6;
-/// `IBV_ACCESS_MW_BIND`: memory windows may be bound to the region. Its memory must be writable.
+/// `IBV_ACCESS_MW_BIND`: memory windows may be bound to the region. The region's memory must be writable.
 const MW_BIND: u32 = 1 << 4;
 /// `IBV_ACCESS_HUGETLB`: without effect here.
 const WITHOUT_EFFECT: u32 = 1 << 7;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     unsafe { register_buffer(pd, addr, len, iova, access) }
 }
 
-/// Registers memory of the program. EINVAL if there are no bytes.
+/// Registers memory of the program. Fails with `EINVAL` if `len` is 0.
 unsafe fn register_buffer(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -92,15 +92,15 @@ unsafe fn register_buffer(
     unsafe { register(pd, addr, len, iova, access) }
 }
 
-/// A memory region as programs hold it, with the `IBV_ACCESS_*` rights of its registration.
+/// A memory region as programs hold it, and the `IBV_ACCESS_*` rights that it was registered with.
 #[repr(C)]
 struct Mr {
     base: ibv_mr,
     access: u32,
 }
 
-/// The lkey of a region, and whether memory windows may be bound to it. A zero-based region takes no windows,
-/// because its addresses are not its memory's addresses.
+/// The lkey of a region, and whether memory windows may be bound to it. No window may be bound to a
+/// zero-based region, because the region's addresses are not the addresses of its memory.
 ///
 /// # Safety
 /// A region of ours.
@@ -124,7 +124,8 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
     object_or_null(made).cast()
 }
 
-/// The region that these arguments describe, and its memory, if it can be registered.
+/// The region that these arguments describe, and its memory. Fails if the arguments are invalid, or if the
+/// memory cannot be registered with these rights.
 fn checked(
     pd: u32,
     addr: *mut c_void,
@@ -143,7 +144,7 @@ fn checked(
     }
     let object = match access & ON_DEMAND {
         0 => {
-            // The kernel (ib_umem_get) demands writable memory for regions that may be written.
+            // The kernel (ib_umem_get) requires writable memory for regions that may be written.
             let write = rights.contains(AccessFlags::LOCAL_WRITE) || access & MW_BIND != 0;
             let atomics = rights.contains(AccessFlags::REMOTE_ATOMIC);
             maps::check(addr as u64..addr as u64 + len as u64, maps::Wanted { write, atomics })?
@@ -275,7 +276,7 @@ pub(crate) unsafe extern "C" fn advise_mr(
         let pd = pd(pd_pointer);
         (pd, process_of(pd.base.context), sges(list, count as c_int))
     };
-    // Prefetching is not needed, but the advice must be valid.
+    // Prefetching would have no effect here, but the arguments must be valid.
     let sound = list.is_ok_and(|sges| {
         sges.iter().all(|sge| {
             let found = process.regions.find(sge.lkey);

@@ -69,7 +69,7 @@ unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw
         if mw.mw_type != TYPE_1 || is_nowhere || bind_info.mw_access_flags & ZERO_BASED != 0 {
             return Err(EINVAL);
         }
-        // Each bind makes a new rkey. The program gets it before the bind is carried out.
+        // Each bind creates a new rkey. The program gets this rkey before the bind is carried out.
         let rkey = mw.rkey & !0xff | mw.rkey.wrapping_add(1) & 0xff;
         let flags = SendFlags::from_bits_truncate(*send_flags);
         let op = WindowOp::Bind(bind_to(mw, rkey as u8, bind_info));
@@ -79,8 +79,8 @@ unsafe fn bind_type_1(pointer: *mut ibv_qp, mw: *mut ibv_mw, bind: *const ibv_mw
     Ok(())
 }
 
-/// The bind of a window of type 2, as a work request. Only the lowest 8 bits of `rkey` count, as for the
-/// drivers mlx5, irdma and rxe.
+/// The operation that binds a window of type 2. Only the lowest 8 bits of `rkey` count, as with the drivers
+/// mlx5, irdma and rxe.
 ///
 /// # Safety
 /// `mw` is a window of ours or null. `info` is the caller's struct, and its region is one of ours or null.
@@ -118,8 +118,8 @@ unsafe fn bind_to(mw: &ibv_mw, tag: u8, info: &ibv_mw_bind_info) -> Bind {
     Bind { slot: mw.handle as usize, tag, part }
 }
 
-/// Posts a work request whose opcode [`Opcode`] does not have: local invalidation, bind or SEND with
-/// invalidate.
+/// Posts a local invalidation, a bind, or a SEND with invalidate. [`Opcode`] does not have these opcodes.
+/// Fails with `EINVAL` for any other opcode.
 ///
 /// # Safety
 /// As for [`rust_wr`]; the objects in the work request are ours.

@@ -1,4 +1,4 @@
-//! The objects behind the pointers that programs hold. Each object begins with its struct of verbs.h.
+//! The objects behind the pointers that programs hold. Each object begins with its struct from verbs.h.
 
 use crate::errno::{EBUSY, Errno};
 use crate::fabric::domains::Domain;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Counts the users of an object. An object in use cannot be destroyed (EBUSY).
+/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`).
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
@@ -35,7 +35,7 @@ impl Uses {
     }
 }
 
-/// The object that an event concerns, with the pointer that the program has for it.
+/// An object that events can concern, with the program's pointer to it.
 #[derive(Clone)]
 pub(crate) enum Subject {
     /// A CQ.
@@ -57,7 +57,7 @@ pub(crate) enum SubjectKind {
     Srq,
 }
 
-// SAFETY: the pointers are handed back to the program and never followed.
+// SAFETY: the pointers are only returned to the program, and are never dereferenced through this type.
 unsafe impl Send for Subject {}
 
 impl Subject {
@@ -80,7 +80,7 @@ impl Subject {
     }
 }
 
-/// Objects by the index in their events.
+/// Objects by the index in their events, to find the object of an event.
 #[derive(Default)]
 pub(crate) struct Subjects(Mutex<HashMap<(SubjectKind, u32), Subject>>);
 
@@ -146,15 +146,15 @@ pub(crate) struct QpObject {
     pub(crate) origin: QpOrigin,
 }
 
-/// How the program got a handle of a QP.
+/// How the program obtained a handle of a QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QpOrigin {
     /// The program created the QP and got this handle. Events of the QP name this handle.
     Made,
-    /// ibv_open_qp(3) on a QP of this process.
+    /// The program called ibv_open_qp(3) on a QP of this process.
     Opened,
-    /// ibv_open_qp(3) on a QP of another process. The handle holds a placeholder QP of this process, which
-    /// does nothing.
+    /// The program called ibv_open_qp(3) on a QP of another process. The handle holds a placeholder QP of
+    /// this process, which is never used.
     Foreign,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct SrqObject {
     pub(crate) rq: Arc<RecvQueue>,
     pub(crate) events: Arc<Events>,
     pub(crate) uses: Uses,
-    /// The CQ and the domain of an XRC SRQ.
+    /// The CQ and the XRC domain of an XRC SRQ; `None` for a basic SRQ.
     pub(crate) xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
 }
 
@@ -198,7 +198,7 @@ object!(qp: ibv_qp => QpObject);
 object!(srq: ibv_srq => SrqObject);
 object!(xrcd: ibv_xrcd => XrcdObject);
 
-/// The object behind a context's pointer.
+/// The object behind the pointer to a context.
 ///
 /// # Safety
 /// The pointer is to a context of this library that is not closed.

@@ -31,8 +31,9 @@ const INIT_ATTR_PD: u32 = 1;
 const INIT_ATTR_XRCD: u32 = 1 << 1;
 const INIT_ATTR_CREATE_FLAGS: u32 = 1 << 2;
 const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
-/// The `IBV_QP_EX_WITH_*` bits of all QPs: WRITE, WRITE with immediate, SEND, SEND with immediate, READ and
-/// both atomics. RC and UC add LOCAL_INV and BIND_MW; RC alone adds SEND with invalidate and ATOMIC WRITE.
+/// The `IBV_QP_EX_WITH_*` bits that all QPs accept: WRITE, WRITE with immediate, SEND, SEND with immediate,
+/// READ and both atomics. RC and UC also accept LOCAL_INV and BIND_MW. Only RC also accepts SEND with
+/// invalidate and ATOMIC WRITE.
 const SEND_OPS: u64 = 0x7f;
 const SEND_OPS_OF_WINDOWS: u64 = 3 << 7;
 const SEND_OPS_OF_RC: u64 = 1 << 9 | 1 << 12;
@@ -54,7 +55,7 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
     unsafe { give_back(made, &raw mut (*attr).cap) }
 }
 
-/// Returns the new QP to the program and writes its sizes to `cap`.
+/// Returns the new QP to the program, and writes the QP's actual sizes to `cap`.
 unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) -> *mut ibv_qp {
     if let Ok(object) = &made {
         // SAFETY: the caller's struct.
@@ -98,7 +99,7 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
     let (qp_type, role) = transport_of(attr.qp_type).ok_or(EOPNOTSUPP)?;
-    // An XRC initiator receives nothing.
+    // An XRC initiator receives nothing, so its receive CQ and SRQ are ignored.
     let attr = &match role {
         QpRole::Plain => *attr,
         _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
@@ -136,7 +137,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     Ok(unsafe { hand_out(pd.base.context, pd_pointer, attr, made, QpOrigin::Made) })
 }
 
-/// The transport of an `enum ibv_qp_type` and the QP's XRC role. `xrc::create_target` creates XRC targets.
+/// The transport and the XRC role of a QP with this `enum ibv_qp_type`; `None` if the type is not supported
+/// here. `xrc::create_target` creates XRC targets.
 fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     match qp_type {
         IBV_QPT_XRC_SEND => Some((QpType::Rc, QpRole::Initiator)),
@@ -144,7 +146,8 @@ fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     }
 }
 
-/// The requested sizes, or EINVAL if the device does not support them.
+/// Checks the requested sizes. Fails with `EINVAL` if they exceed the device's limits. A QP with an SRQ has
+/// no receive queue.
 fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
     let recv = if uses_srq { (0, 0) } else { (cap.max_recv_wr, cap.max_recv_sge) };
     let most = limits();
@@ -165,8 +168,9 @@ fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
     })
 }
 
-/// Bytes of inline payload that a WQE can hold if the program requests `asked` bytes. WQEs are multiples of
-/// 64 bytes, so QPs of NICs take some inline payload even if none is requested. Programs rely on this.
+/// Bytes of inline payload that a WQE can hold if the program requests `asked` bytes. The WQEs of NICs are
+/// multiples of 64 bytes, so their QPs accept some inline payload even if none is requested. Programs rely on
+/// this.
 fn inline_room(asked: u32) -> u32 {
     asked.max(1).next_multiple_of(64).min(limits().inline)
 }
@@ -186,11 +190,11 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex
 }
 
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
-    // rdma_destroy_qp(3) of an id without a QP passes null. qperf does this when it ends.
+    // rdma_destroy_qp(3) passes null for an id without a QP. qperf does this when it exits.
     if pointer.is_null() {
         return EINVAL.returned();
     }
-    // SAFETY: a QP of ours, not used after this, and the objects that it was made with.
+    // SAFETY: a QP of ours, not used after this, and the objects that it was created with.
     unsafe {
         let object = qp(pointer);
         if let Err(busy) = object.qp.check_unused() {
@@ -239,7 +243,7 @@ unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Resul
     Ok(())
 }
 
-/// The attributes that the mask selects.
+/// Converts the attributes that the mask selects. Fails with `EINVAL` for an unknown bit or an invalid value.
 fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Errno> {
     let known = IBV_QP_STATE
         | IBV_QP_EN_SQD_ASYNC_NOTIFY
@@ -403,8 +407,8 @@ pub(crate) unsafe extern "C" fn post_send(
     0
 }
 
-/// Posts a work request of any kind. It is a separate function so that the direct path in `post_send` needs
-/// few registers.
+/// Posts a work request of any kind. This is a separate function, so that the direct path in `post_send`
+/// needs few registers.
 #[inline(never)]
 unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
     // SAFETY: the caller's work request.

@@ -76,7 +76,7 @@ unsafe fn list<'a>(pointer: *mut ibv_qp_ex) -> &'a mut BuiltList {
     unsafe { (*pointer.cast::<QpObject>()).builder.list() }
 }
 
-/// Begins a work request with the id and the flags in the QP's struct.
+/// Begins a work request with the `wr_id` and the `wr_flags` in the QP's struct.
 unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     // SAFETY: vouched for by the caller.
     let (list, base) = unsafe { (list(pointer), &*pointer) };
@@ -85,7 +85,7 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
-/// Changes the work request that was begun last.
+/// Changes the last work request of the list. Records `EINVAL` if the list is empty.
 unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut BuiltWr, &mut Vec<Sge>, &mut Vec<u8>)) {
     // SAFETY: vouched for by the caller.
     let list = unsafe { list(pointer) };

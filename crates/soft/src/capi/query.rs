@@ -8,12 +8,12 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// `IBV_PORT_DOWN` and the physical state `Polling`: the states of a port without a cable.
+/// `IBV_PORT_DOWN`, and the physical state `Polling` of a port without a cable.
 const PORT_DOWN: u32 = 1;
 const POLLING: u8 = 2;
 
-/// Bytes of `struct ibv_port_attr` that the exported ibv_query_port writes. For later fields, verbs.h calls
-/// an operation of the context.
+/// Bytes of `struct ibv_port_attr` that the exported symbol `ibv_query_port` writes. Programs get the later
+/// fields through the inline function of verbs.h, which calls an operation of the context.
 const OLD_PORT_ATTR: usize = 48;
 
 pub unsafe extern "C" fn ibv_query_device(_context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
@@ -34,7 +34,7 @@ pub(crate) unsafe extern "C" fn query_device_ex(
     0
 }
 
-/// Copies as much of `from` as fits in `size` bytes and clears the rest.
+/// Copies as much of `from` as fits in `size` bytes, and clears the rest of these bytes.
 ///
 /// # Safety
 /// `to` has `size` bytes.
@@ -145,7 +145,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     count as isize
 }
 
-/// Writes the kind as `enum ibv_gid_type_sysfs`, which has only two: 1 for RoCE v2, 0 for all else.
+/// Writes the kind of a GID as `enum ibv_gid_type_sysfs`, which has only two values: 1 for RoCE v2, and 0 for
+/// InfiniBand and RoCE v1.
 pub unsafe extern "C" fn ibv_query_gid_type(
     _context: *mut ibv_context,
     port: u8,
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Reads a file of sysfs without its final newline, as far as it fits. Returns the number of bytes.
+/// Reads a file of sysfs without its final newline, cut to `room` bytes. Returns the number of bytes.
 pub unsafe extern "C" fn ibv_read_sysfs_file(
     directory: *const c_char,
     file: *const c_char,
@@ -217,12 +218,12 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_i
     EOPNOTSUPP.returned()
 }
 
-/// 0 for every operation, with and without `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS`: neither whole messages
-/// nor aligned blocks of 128 bytes are guaranteed to be written in order.
+/// Returns 0 for every operation, with and without `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS`. So the device
+/// promises no order of writes, neither for whole messages nor for aligned blocks of 128 bytes.
 ///
-/// The answer is for a QP, and thus for all memory that messages to it may reach. The library itself writes
-/// shared memory in order (`memory/copy.rs`). But the kernel writes private memory (process_vm_writev(2)), as
-/// a READ from private memory writes its own side, and the kernel promises no order of the bytes of a piece.
+/// The answer holds for all memory that messages of the QP may reach. The library writes shared memory in
+/// order (`memory/copy.rs`). But the kernel writes private memory of peers (process_vm_writev(2)), and also
+/// the local buffers of a READ from private memory. The kernel promises no order of the bytes of a piece.
 /// Only the last word of a WRITE or SEND is always written after all other bytes.
 pub unsafe extern "C" fn ibv_query_qp_data_in_order(_qp: *mut c_void, _op: c_int, _flags: u32) -> c_int {
     0
@@ -232,7 +233,8 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
     0
 }
 
-/// `IBV_FORK_UNNEEDED`: memory is not pinned, and remote writes reach the process that they are meant for.
+/// Returns `IBV_FORK_UNNEEDED`: memory is not pinned, and remote writes always reach the memory of the
+/// process that registered it.
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
     2
 }
@@ -241,7 +243,7 @@ pub unsafe extern "C" fn ibv_is_fork_initialized() -> c_int {
 mod tests {
     use super::*;
 
-    /// Private memory may be the target of any message, and the kernel writes it in any order.
+    /// Any message may write private memory, and the kernel writes private memory in any order.
     #[test]
     fn no_order_of_data_is_promised() {
         // `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS` is 1.

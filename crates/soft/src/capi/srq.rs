@@ -48,11 +48,11 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
         EOPNOTSUPP.set();
         return std::ptr::null_mut();
     }
-    // SAFETY: the struct begins with the plain one's fields; the PD is checked.
+    // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; the PD is checked.
     object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>(), None) }).cast()
 }
 
-/// Creates an SRQ that messages name by its number, through any QP of its XRC domain.
+/// Creates an XRC SRQ. Messages to any target QP of its XRC domain name the SRQ by its number.
 unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, Errno> {
     let needed = INIT_ATTR_TYPE | INIT_ATTR_PD | INIT_ATTR_XRCD | INIT_ATTR_CQ;
     if attr.comp_mask & !needed != 0 {
@@ -62,7 +62,7 @@ unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, 
         return Err(EINVAL);
     }
     let xrc = Some((attr.cq, attr.xrcd));
-    // SAFETY: the struct begins with the plain one's fields; objects of ours.
+    // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; objects of ours.
     unsafe {
         let object = create(attr.pd, &mut *(&raw mut *attr).cast::<ibv_srq_init_attr>(), xrc)?;
         let (cq, xrcd) = (cq(attr.cq), xrcd(attr.xrcd));

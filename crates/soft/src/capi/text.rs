@@ -84,7 +84,7 @@ pub unsafe extern "C" fn ibv_port_state_str(state: u32) -> *const c_char {
     name(&[c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"], state)
 }
 
-/// Each `enum ibv_rate` with its multiple of 2.5 Gb/s and its rate in Mb/s.
+/// The values of `enum ibv_rate` up to 300 Gb/s: number, multiple of 2.5 Gb/s, and rate in Mb/s.
 const RATES: [(c_int, c_int, c_int); 17] = [
     (2, 1, 2500),
     (5, 2, 5000),

@@ -1,4 +1,4 @@
-//! Work requests in C's structs.
+//! Conversions of work requests from the structs of verbs.h.
 
 use crate::errno::{EINVAL, Errno};
 use doorbell_abi::{ibv_send_wr, ibv_sge};
@@ -33,7 +33,7 @@ pub(crate) enum Plain {
     Send,
 }
 
-/// A WRITE or SEND of one SGE, if this work request is one.
+/// The operation, SGE and flags of a WRITE or SEND with exactly one SGE; `None` for any other work request.
 ///
 /// # Safety
 /// As for [`sges`].
@@ -55,10 +55,10 @@ pub(crate) unsafe fn plain(wr: &ibv_send_wr) -> Option<(Plain, &Sge, SendFlags)>
     Some((plain, sge, SendFlags::from_bits_truncate(wr.send_flags)))
 }
 
-/// Converts a send work request that has this opcode.
+/// Converts a send work request with this opcode.
 ///
 /// # Safety
-/// As for [`sges`]; the address handle, where the QP is UD, is one of ours.
+/// As for [`sges`]. If the QP is UD, the address handle is one of ours or null.
 #[inline(always)]
 pub(crate) unsafe fn rust_wr<'a>(
     wr: &'a ibv_send_wr,

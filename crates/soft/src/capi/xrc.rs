@@ -1,4 +1,4 @@
-//! XRC domains, and the target QPs that take requests for a domain's SRQs.
+//! XRC domains, and the target QPs that receive requests for the SRQs of a domain.
 
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, xrcd};
@@ -19,7 +19,7 @@ use std::os::fd::FromRawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// A target has no queues.
+/// The sizes of an XRC target, which has no queues.
 const NOTHING: QpCap =
     QpCap { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline_data: 0 };
 /// `IBV_XRCD_INIT_ATTR_FD`, `_OFLAGS`.
@@ -115,7 +115,7 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
     )
 }
 
-/// State and attributes of an XRC target of another process.
+/// State and attributes of an XRC target that belongs to another process.
 ///
 /// # Safety
 /// The handle's domain is one of ours.
@@ -123,7 +123,7 @@ pub(super) unsafe fn known_elsewhere(object: &QpObject) -> (QpState, QpAttr) {
     // SAFETY: vouched for by the caller.
     let (domain, process) = unsafe { (xrcd(object.xrcd), context(object.base.qp_base.context).process) };
     let found = elsewhere(process, object.base.qp_base.qp_num, domain.domain.id);
-    // A target of an exited process shows nothing any more.
+    // The attributes of a target are not available after its process has exited.
     found.unwrap_or((QpState::Err, QpAttr::default()))
 }
 
@@ -159,7 +159,7 @@ unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
     }
 }
 
-/// Makes a handle of an XRC target.
+/// Creates a handle of an XRC target.
 ///
 /// # Safety
 /// The domain is one of ours.

@@ -1,8 +1,8 @@
-//! Addresses in programs' structs, and the hosts of the fabric that have them.
+//! Conversions of socket addresses, and the hosts of the fabric that have these addresses.
 //!
-//! Every address of this machine leads to the device. A process that was given an address of its own is
-//! another host. It has this address and the addresses of the loopback network, which each host has for
-//! itself. It has no other address of the machine.
+//! Every address of this machine leads to the device. A process that is given an address of its own acts as a
+//! separate host. It has only this address and the addresses of the loopback network, and none of the
+//! machine's other addresses. The loopback network is private to each host.
 
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::locks;
@@ -18,10 +18,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Names of all files that rdma_cm makes in the fabric's folder begin with this.
+/// Prefix of the names of all files that rdma_cm creates in the fabric's folder.
 pub(super) const PREFIX: &str = crate::fabric::folder::CM_PREFIX;
 
-/// The address in a program's struct; `None` if it has no family.
+/// The address in a program's `sockaddr`; `None` for `AF_UNSPEC`.
 ///
 /// # Errors
 /// `EINVAL` for a family other than IPv4 and IPv6.
@@ -42,7 +42,7 @@ pub(super) fn parse(bytes: &Address) -> Result<Option<SocketAddr>, Errno> {
     }
 }
 
-/// Converts an address to a program's struct; zeros for `None`.
+/// Converts an address to a program's `sockaddr`; all zeros for `None`.
 pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
     let mut bytes = Address::default();
     let Some(address) = address else { return bytes };
@@ -63,7 +63,7 @@ pub(super) fn to_bytes(address: Option<SocketAddr>) -> Address {
 /// Checks that a link-local address names its interface.
 ///
 /// # Errors
-/// `EINVAL` if it names none, `ENODEV` if there is no such interface.
+/// `EINVAL` if the address names no interface, `ENODEV` if the interface does not exist.
 pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let SocketAddr::V6(v6) = address else { return Ok(()) };
     if !v6.ip().is_unicast_link_local() {
@@ -72,7 +72,7 @@ pub(super) fn check_link(address: SocketAddr) -> Result<(), Errno> {
     let mut name = [0; libc::IF_NAMESIZE];
     match v6.scope_id() {
         0 => Err(EINVAL),
-        // By libc: rustix needs a socket for this call.
+        // This calls libc, because rustix needs a socket for this call.
         // SAFETY: room for a name.
         scope if unsafe { libc::if_indextoname(scope, name.as_mut_ptr()) }.is_null() => {
             Err(Errno(libc::ENODEV))
@@ -91,7 +91,7 @@ pub(super) fn on_link_of(to: SocketAddr, mut from: SocketAddr) -> SocketAddr {
     from
 }
 
-/// The wildcard address of an address's family, with port 0.
+/// The wildcard address of the family of `address`, with port 0.
 pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
     let any = if address.ip().to_canonical().is_ipv4() {
         Ipv4Addr::UNSPECIFIED.into()
@@ -104,9 +104,9 @@ pub(super) fn any_like(address: SocketAddr) -> SocketAddr {
 /// A host of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
-    /// All processes without an address of their own.
+    /// The host of all processes that have no address of their own.
     Machine,
-    /// All processes that were given this address.
+    /// The host of all processes that were given this address.
     Of(IpAddr),
 }
 
@@ -139,7 +139,7 @@ impl Host {
             }
     }
 
-    /// The host's part of a file name.
+    /// The part of a file name that identifies the host.
     pub(super) fn name(self) -> String {
         match self {
             Host::Machine => "machine".into(),
@@ -147,7 +147,7 @@ impl Host {
         }
     }
 
-    /// The host that has an address, from the view of this host.
+    /// The host that has this address, as seen from this host; `None` if no host has it.
     pub(super) fn find(self, ip: IpAddr, folder: &File) -> Option<Host> {
         let ip = ip.to_canonical();
         if ip.is_unspecified() || self.has(ip) {
@@ -156,11 +156,11 @@ impl Host {
         if is_up(folder, ip) {
             return Some(Host::Of(ip));
         }
-        // The case that this host is the machine and has the address was handled above.
+        // If this host is the machine, the first check has already covered the machine's addresses.
         (self != Host::Machine && Host::Machine.has(ip)).then_some(Host::Machine)
     }
 
-    /// The source address of messages from this host to an address.
+    /// The source address of messages from this host to the address `to`.
     pub(super) fn source(self, to: IpAddr) -> IpAddr {
         let to = to.to_canonical();
         match self {
@@ -176,14 +176,15 @@ impl Host {
         }
     }
 
-    /// Like [`Host::source`], if the address belongs to a host or a group. Groups are reachable from every
-    /// host.
+    /// The source address of messages from this host to the address `to`; `None` if no host has this address.
+    /// Multicast groups are reachable from every host.
     pub(super) fn source_if_found(self, to: IpAddr, folder: &File) -> Option<IpAddr> {
         let is_own = !to.is_multicast() && self.find(to, folder)? == self;
         Some(if is_own { to.to_canonical() } else { self.source(to) })
     }
 
-    /// Announces this host, as long as this process lives and keeps the returned file open.
+    /// Announces this host to other processes while the returned file is open. [`Host::Machine`] needs no
+    /// announcement and returns `None`.
     pub(super) fn announce(self, folder: &File) -> io::Result<Option<File>> {
         let Host::Of(ip) = self else { return Ok(None) };
         let file = open(folder, &host_file(ip), true)?;
@@ -206,7 +207,7 @@ pub(super) fn path(folder: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into()
 }
 
-/// Opens a file with locks.
+/// Opens a file for locks on its bytes, in an open folder.
 pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -217,8 +218,8 @@ pub(super) fn open(folder: &File, name: &str, make: bool) -> io::Result<File> {
         .open(path(folder, name))
 }
 
-/// The addresses of this machine's interfaces, without the loopback network. By libc, because rustix has no
-/// such call.
+/// The addresses of this machine's interfaces, without the loopback network. This calls libc, because rustix
+/// lacks getifaddrs(3).
 fn interfaces() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: room for a pointer.
@@ -227,8 +228,8 @@ fn interfaces() -> Vec<IpAddr> {
     }
     let (mut all, mut at) = (Vec::new(), first);
     while !at.is_null() {
-        // SAFETY: an entry of the list, which exists until it is freed; its address is null or matches its
-        // family.
+        // SAFETY: the entry belongs to the list, which exists until it is freed below; its address is null or
+        // matches its family.
         unsafe {
             all.extend(ip_of((*at).ifa_addr));
             at = (*at).ifa_next;

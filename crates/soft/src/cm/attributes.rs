@@ -1,4 +1,4 @@
-//! The attributes that a connection gives its QP, and the path of a connection.
+//! The QP attributes of a connection (rdma_init_qp_attr(3)), and the path of a connection.
 
 use super::address;
 use super::id::{Id, IdStep};
@@ -19,7 +19,7 @@ const RTS: u32 = 3;
 const REMOTE_WRITE: u32 = 1 << 1;
 const REMOTE_READ: u32 = 1 << 2;
 const REMOTE_ATOMIC: u32 = 1 << 3;
-/// Q_Key of all QPs of rdma_cm (`RDMA_UDP_QKEY`).
+/// Default Q_Key of rdma_cm's UD QPs (`RDMA_UDP_QKEY`).
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
 
 /// Local ACK timeout: 4.096 us times 2^18, about one second, as in the kernel for Ethernet.
@@ -27,7 +27,7 @@ const ACK_TIMEOUT: u8 = 18;
 const HOP_LIMIT: u8 = 64;
 /// Selector in a path record: MTU, rate and lifetime are exactly the given values (vol. 1, 15.2.5.16).
 const EXACTLY: u8 = 2;
-/// The rate of 4X EDR.
+/// `IBV_RATE_100_GBPS`, the rate of 4X EDR.
 const RATE_100: u8 = 16;
 
 /// The GID to which all paths of the fabric lead, and its index in the GID table.
@@ -106,7 +106,8 @@ fn rtr(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
 fn rts(id: &Id, attr: &mut ib_uverbs_qp_attr) -> i32 {
     attr.sq_psn = id.own_psn;
     attr.timeout = id.options.ack_timeout.unwrap_or(ACK_TIMEOUT);
-    // The requester's retry count holds for both sides. Each side tells the other its own RNR retry count.
+    // The retry count of the active side's REQ holds for both sides. Each side uses the RNR retry count that
+    // the other side announced.
     attr.retry_cnt = if id.is_active { id.own.retry_count } else { id.peer.retry_count };
     attr.rnr_retry = id.peer.rnr_retry_count;
     attr.max_rd_atomic = id.reads.initiator;

@@ -1,5 +1,5 @@
 //! A channel (`struct rdma_event_channel`): the events that a program has not fetched yet, and a descriptor
-//! that is readable as long as there are any.
+//! that is readable while the channel has events.
 
 use crate::descriptors::Private;
 use crate::fabric::progress::wait_for;
@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 /// An event of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChannelEvent {
-    /// The id that counts the event. For a CONNECT_REQUEST this is the listener.
+    /// The id or group membership whose `events_reported` counts the event. For a CONNECT_REQUEST this is the
+    /// listener.
     pub(super) of: u32,
     pub(super) told: rdma_ucm_event_resp,
 }
@@ -26,8 +27,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// A channel and its descriptor. The descriptor is an epoll(7) that waits for the counter. It can be
-    /// neither read nor written, whichever process gets it and in whatever way.
+    /// Creates a channel and its descriptor. The descriptor is an epoll(7) instance that waits for the
+    /// counter. It can be polled, but no process that gets the descriptor can read or write it.
     pub(super) fn new() -> io::Result<(Channel, OwnedFd)> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK;
         let count = Private::new(eventfd(0, flags)?)?;
@@ -38,7 +39,7 @@ impl Channel {
 
     pub(super) fn push(&mut self, event: ChannelEvent) {
         self.events.push_back(event);
-        // It fails only with 2^64 events.
+        // The write fails only with 2^64 - 2 events in the channel.
         let _ = write(self.count.get(), &1u64.to_ne_bytes());
     }
 
@@ -50,11 +51,11 @@ impl Channel {
 
     /// Subtracts one event from the counter.
     fn uncount(&self) {
-        // The counter equals the number of events.
+        // The read does not fail, because the counter equals the number of events.
         let _ = read(self.count.get(), &mut [0; 8]);
     }
 
-    /// Removes and returns the events of an id.
+    /// Removes and returns the events that the id or group membership `of` counts.
     pub(super) fn take(&mut self, of: u32) -> Vec<ChannelEvent> {
         let (taken, kept): (Vec<_>, _) = self.events.drain(..).partition(|event| event.of == of);
         self.events = kept.into();

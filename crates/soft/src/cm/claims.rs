@@ -1,8 +1,9 @@
-//! Claims of ports, for an address of a host in one of rdma_cm's port spaces.
+//! Claims of ports. A claim covers one address of a host, or a wildcard address, in one of rdma_cm's port
+//! spaces.
 //!
-//! The fabric's folder has a file of locks for each host and port space. Each address of a port has a byte in
-//! it. A wildcard has all bytes of the port, or all of one family. A process's locks end when it exits, for
-//! whatever reason.
+//! The fabric's folder has a lock file for each host and port space. For each port, the file has one lockable
+//! byte for each address. A wildcard claim locks all bytes of the port, or all bytes of one address family.
+//! The locks of a process end when the process exits, for whatever reason.
 
 use super::address::{self, Host, PREFIX};
 use super::id::Space;
@@ -15,9 +16,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Ports for programs that ask for port 0.
+/// Ports from which a program that binds port 0 gets one.
 const EPHEMERAL: Range<u16> = 32768..61000;
-/// Bytes of a port: one for each address of IPv4, and as many for the addresses of IPv6.
+/// Bytes of a port: one byte for each IPv4 address, and 2^32 bytes for the hashes of IPv6 addresses.
 const OF_PORT: u64 = 1 << 33;
 
 const IN_USE: Errno = Errno(libc::EADDRINUSE);
@@ -34,9 +35,9 @@ pub(super) struct Claims {
 pub(super) struct PortClaim {
     pub(super) space: Space,
     pub(super) address: SocketAddr,
-    /// Whether other claims that are shared may coexist with it (`RDMA_OPTION_ID_REUSEADDR`).
+    /// Whether the claim may coexist with other shared claims (`RDMA_OPTION_ID_REUSEADDR`).
     pub(super) is_shared: bool,
-    /// Whether the wildcard of IPv6 does not cover IPv4 (`RDMA_OPTION_ID_AFONLY`).
+    /// Whether an IPv6 wildcard covers only IPv6 (`RDMA_OPTION_ID_AFONLY`).
     pub(super) is_v6_only: bool,
 }
 
@@ -48,7 +49,7 @@ impl PortClaim {
         self.space == other.space && self.address.port() == other.address.port() && is_same && !may_share
     }
 
-    /// The claim's bytes within its port.
+    /// The claim's bytes, relative to the first byte of its port.
     fn addresses(&self) -> Range<u64> {
         const V6: u64 = OF_PORT / 2;
         let at = match self.address.ip().to_canonical() {
@@ -57,8 +58,8 @@ impl PortClaim {
             IpAddr::V4(ip) => u64::from(u32::from(ip)),
             IpAddr::V6(ip) => {
                 let [a, b] = [u128::from(ip) as u64, (u128::from(ip) >> 64) as u64];
-                // IPv6 addresses with equal hashes of 32 bits count as equal. The error is a refusal of a
-                // valid claim.
+                // IPv6 addresses with equal 32-bit hashes count as equal. A collision makes a valid claim
+                // fail.
                 let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 V6 + (mixed >> 32)
             }
@@ -66,7 +67,7 @@ impl PortClaim {
         at..at + 1
     }
 
-    /// The claim's bytes in the file.
+    /// The claim's bytes in the file of locks.
     fn range(&self) -> Range<u64> {
         let (port, addresses) = (u64::from(self.address.port()) * OF_PORT, self.addresses());
         port + addresses.start..port + addresses.end
@@ -78,10 +79,12 @@ impl Claims {
         Claims { held: BTreeMap::new(), files: BTreeMap::new() }
     }
 
-    /// Claims an address for an id; port 0 stands for any free port. Returns the address with its port.
+    /// Claims an address for an id; port 0 stands for any free port. Returns the address with the claimed
+    /// port.
     ///
     /// # Errors
-    /// `EADDRINUSE`, `EADDRNOTAVAIL` if no port is free, and errors of the file system.
+    /// `EADDRINUSE` if another claim conflicts; `EADDRNOTAVAIL` if port 0 was given and no port is free;
+    /// errors of the file system.
     pub(super) fn take(&mut self, folder: &File, id: u32, asked: PortClaim) -> Result<SocketAddr, Errno> {
         if asked.address.port() != 0 {
             return self.claim(folder, id, asked);
@@ -120,8 +123,8 @@ impl Claims {
         let Some(gone) = self.held.remove(&id) else { return };
         let Some(file) = self.files.get(&gone.space) else { return };
         let _ = locks::unlock(file, gone.range());
-        // A lock belongs to bytes, not to an id. Other claims of this process on some of these bytes are
-        // locked again.
+        // A lock belongs to bytes, not to an id. The unlocked bytes that other claims of this process cover
+        // are locked again.
         let alone = PortClaim { is_shared: false, ..gone };
         for held in self.held.values().filter(|held| held.conflicts(&alone)) {
             let _ = locks::lock(file, held.range(), held.is_shared);
@@ -154,7 +157,7 @@ mod tests {
     fn a_port_is_one_programs() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = File::open(folder.path()).expect("it opens");
-        // Each has files of its own, like another process.
+        // Each value has files of its own, as two processes would have.
         let (mut one, mut other) = (Claims::new(), Claims::new());
         assert_eq!(one.take(&folder, 1, tcp("127.0.0.1:7000")), Ok(address("127.0.0.1:7000")));
         for process in [&mut one, &mut other] {

@@ -1,4 +1,5 @@
-//! The commands that librdmacm writes, with the kernel's answers (rdma_user_cm.h of Linux' uapi).
+//! Carries out the commands that librdmacm writes, with the answers that the kernel would give
+//! (rdma_user_cm.h of the Linux uapi).
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
@@ -17,10 +18,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Most connection requests at a listener that the program has not been told of (`max_backlog`).
+/// Most connection requests at a listener whose events the program has not fetched (the kernel's
+/// `max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
-/// REJ reason that a program may give: a vendor option is not supported. All else is the program's own
-/// reason.
+/// REJ reason that a program may give besides [`CONSUMER_REJECT`]: a vendor option is not supported.
 const VENDOR_OPTION: u8 = 35;
 /// `IBV_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
@@ -33,12 +34,12 @@ const OPTION_ID_REUSEADDR: u32 = 1;
 const OPTION_ID_AFONLY: u32 = 2;
 const OPTION_ID_ACK_TIMEOUT: u32 = 3;
 const OPTION_IB_PATH: u32 = 1;
-/// Largest local ACK timeout; it has 5 bits.
+/// Largest local ACK timeout, a field of 5 bits.
 const MAX_ACK_TIMEOUT: u8 = 31;
 
 /// A command as the program wrote it.
 pub(super) struct Command<'a> {
-    /// The bytes behind the header.
+    /// The bytes that follow the header.
     pub(super) body: &'a [u8],
     /// Bytes that the program's answer buffer can hold.
     pub(super) room: usize,
@@ -47,12 +48,13 @@ pub(super) struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// The struct of the command. Extra bytes belong to later versions and are ignored.
+    /// Reads the struct of the command. Fails with `EINVAL` if bytes are missing. Extra bytes belong to later
+    /// versions of the struct and are ignored.
     fn read<T: FromBytes>(&self) -> Result<T, Errno> {
         T::read_from_prefix(self.body).map(|(read, _)| read).map_err(|_| EINVAL)
     }
 
-    /// Checks that the answer buffer holds at least `least` bytes.
+    /// Checks that the answer buffer holds at least `least` bytes. Fails with `ENOSPC` otherwise.
     fn check_room(&self, least: usize) -> Result<(), Errno> {
         if self.room < least { Err(Errno(libc::ENOSPC)) } else { Ok(()) }
     }
@@ -68,7 +70,7 @@ impl Command<'_> {
     }
 }
 
-/// Carries out any command but GET_EVENT.
+/// Carries out any command except GET_EVENT. Fails with `ENOSYS` for an unsupported command.
 ///
 /// # Safety
 /// The pointers in the command are the program's.
@@ -105,7 +107,7 @@ unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Er
     let id = state.add(asked.uid, command.channel, (space, space.qp_type(asked.qp_type)));
     // SAFETY: the program's answer.
     let answered = unsafe { command.answer(asked.response, &rdma_ucm_create_id_resp { id }) };
-    // An id that the program was not told of does not exist.
+    // The program cannot use an id that it never received, so the id is removed.
     answered.inspect_err(|_| {
         state.remove(id);
     })
@@ -176,7 +178,7 @@ fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The address that a wildcard of `to`'s family means for an id with the address `local`.
+/// The address of this host that the wildcard address `to` stands for, for an id that is bound to `local`.
 fn local_of(local: SocketAddr, to: SocketAddr) -> IpAddr {
     match (local.ip(), to) {
         (ip, _) if !ip.is_unspecified() => ip,
@@ -190,7 +192,7 @@ fn resolve_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno
     route_resolved(state, command.channel, asked.id)
 }
 
-/// Resolves a route at once: there is only one path.
+/// Resolves a route at once, because the fabric has only one path.
 fn route_resolved(state: &mut CmState, channel: u32, name: u32) -> Result<(), Errno> {
     let id = state.id(channel, name)?;
     if id.step != IdStep::AddressResolved {
@@ -314,7 +316,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
     let asked: rdma_ucm_set_option = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let len = asked.optlen as usize;
-    // No option that is used here is longer.
+    // No supported option is longer than 4 bytes.
     let mut value = [0; 4];
     let used = len.min(value.len());
     // SAFETY: the program's value.
@@ -333,7 +335,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
             }
             id.options.may_share_port = number != 0;
         }
-        // As in the kernel, earlier claims stay as they are.
+        // As in the kernel, the option does not change a port that the id has already claimed.
         (OPTION_ID, OPTION_ID_AFONLY) => {
             is_of(4)?;
             if !matches!(id.step, IdStep::Idle | IdStep::Bound) {
@@ -348,14 +350,14 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
             }
             id.options.ack_timeout = Some(byte);
         }
-        // Every path that a program may want is the one path.
+        // Any path that the program sets stands for the fabric's only path.
         (OPTION_IB, OPTION_IB_PATH) => return route_resolved(state, command.channel, asked.id),
         _ => return Err(Errno(libc::ENOSYS)),
     }
     Ok(())
 }
 
-/// Handles NOTIFY: a program's QP received data before the RTU arrived.
+/// Handles NOTIFY, by which a program reports that its QP received data before the RTU arrived.
 fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_notify = command.read()?;
     let id = state.id(command.channel, asked.id)?;
@@ -406,7 +408,7 @@ unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), E
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-/// Carries out GET_EVENT; `false` if there is no event.
+/// Carries out GET_EVENT; `false` if the channel has no event.
 ///
 /// # Safety
 /// The pointer in the command is the program's.

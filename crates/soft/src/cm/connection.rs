@@ -1,5 +1,5 @@
-//! The beginning and the end of connections: the messages for each command, and the effects of the other
-//! side's messages (IB specification vol. 1, 12.9).
+//! Establishes and ends connections: sends the messages for each command, and handles the messages of the
+//! other side (IB specification vol. 1, 12.9).
 
 use super::address::{self, Host, PREFIX};
 use super::attributes::{UDP_QKEY, path};
@@ -19,8 +19,8 @@ use zerocopy::IntoBytes;
 /// Time to wait for an answer. The kernel sends a request 16 times and waits 4.3 s each time.
 pub(super) const PATIENCE: Duration = Duration::from_millis(68_719);
 
-/// Bytes of private data in a message (IB specification vol. 1, 12.6 and 12.11), without rdma_cm's own part
-/// of them.
+/// Bytes of private data that each kind of message has for the program (IB specification vol. 1, 12.6 and
+/// 12.11). rdma_cm's own header in the private data is not counted.
 pub(super) mod private {
     pub(in super::super) const REQ: usize = 56;
     pub(in super::super) const REP: usize = 196;
@@ -29,9 +29,9 @@ pub(super) mod private {
     pub(in super::super) const SIDR_REP: usize = 136;
 }
 
-/// Time before a missing listener is reported. Addresses and paths are resolved at once here, but a fabric
-/// takes some milliseconds for them. Programs that listen again for each connection, as perftest does, rely
-/// on this delay.
+/// Time during which a connection request to a missing listener is retried before it is rejected. On a
+/// network, the resolution of addresses and paths takes some milliseconds, but here it takes no time.
+/// Programs that listen again for each connection, such as perftest, rely on this delay.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Reasons of a REJ (12.6.7.2), and statuses of a SIDR_REP (12.11.2.2).
@@ -40,18 +40,18 @@ pub(super) const CONSUMER_REJECT: u32 = 28;
 const SIDR_UNSUPPORTED: u32 = 1;
 const SIDR_REJECT: u32 = 2;
 
-/// Largest retry count of a QP; it has 3 bits.
+/// Largest retry count of a QP, a field of 3 bits.
 const MOST_RETRIES: u8 = 7;
 
-/// Limits retry counts to [`MOST_RETRIES`], because programs ask for more.
+/// Limits retry counts to [`MOST_RETRIES`], because programs request larger ones.
 pub(super) fn clamped(mut param: rdma_ucm_conn_param) -> rdma_ucm_conn_param {
     param.retry_count = param.retry_count.min(MOST_RETRIES);
     param.rnr_retry_count = param.rnr_retry_count.min(MOST_RETRIES);
     param
 }
 
-/// The name of the socket that listens at an address. A wildcard covers both families, or with `alone` only
-/// its own.
+/// The file name of the socket that listens at an address. A wildcard address covers both address families,
+/// or with `alone` only its own family.
 pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> String {
     let (space, port, ip) = (space.name(), at.port(), at.ip().to_canonical());
     match ip {
@@ -70,7 +70,9 @@ pub(super) fn name(space: Space, host: Host, at: SocketAddr, alone: bool) -> Str
     }
 }
 
-/// Sends the request of an id to the listener at the address that the id has resolved.
+/// Sends the connection request of an id to the listener at the id's resolved address. If the listener's
+/// connection queue is full, the request is retried until the deadline. A missing listener is retried for
+/// [`GRACE`], and then counts as a rejection.
 pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
@@ -89,7 +91,7 @@ pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
             id.step = IdStep::Connecting { sent: true };
             state.watch(name, Private::new(socket)?)?;
         }
-        // Too many connections wait at the listener, or it does not listen yet.
+        // The connection queue of the listener is full, or the listener does not exist yet.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {
             id.step = IdStep::Connecting { sent: false };
         }
@@ -102,12 +104,13 @@ pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether an id has begun to ask only recently.
+/// Whether the id's connection request began less than [`GRACE`] ago.
 fn is_early(id: &Id) -> bool {
     id.until.is_some_and(|until| until.saturating_duration_since(Instant::now()) > PATIENCE - GRACE)
 }
 
-/// Connects to the listener at an address, or to the one for all addresses of its host.
+/// Connects to the listener at an address, or else to the listener at the wildcard address of the host that
+/// has this address.
 fn reach(folder: &File, space: Space, to: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let host = Host::own().find(to.ip(), folder).ok_or(io::ErrorKind::NotFound)?;
     let any = SocketAddr::new(address::any_like(to).ip(), to.port());
@@ -126,14 +129,15 @@ fn own(id: &Id, kind: u32) -> CmMessage {
     CmMessage { psn: id.own_psn, param: id.own, ..CmMessage::new(kind) }
 }
 
-/// Sends a message to the other side. If the other side is gone, its socket reports that.
+/// Sends a message to the other side. A failure is ignored, because the socket reports a closed connection to
+/// the thread.
 fn say(id: &Id, message: &CmMessage) {
     if let Some(socket) = &id.socket {
         let _ = send(socket.get(), message);
     }
 }
 
-/// rdma_accept(3) of an id that was asked. For UD, this ends the exchange.
+/// Accepts a connection request for rdma_accept(3): sends the REP. For UD, this ends the exchange.
 pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
     id.own = clamped(param);
     (id.uid, id.reads) = (uid, CmReads::of(&id.own));
@@ -147,7 +151,7 @@ pub(super) fn accept(id: &mut Id, uid: u64, param: rdma_ucm_conn_param) {
     (id.step, id.until) = (IdStep::Accepted, Some(Instant::now() + PATIENCE));
 }
 
-/// rdma_reject(3).
+/// Rejects a connection for rdma_reject(3): sends the REJ with `bytes` as private data.
 pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
     let mut message = CmMessage { reason, ..CmMessage::new(kind::REJ) };
     if id.is_ud() {
@@ -158,19 +162,20 @@ pub(super) fn reject(id: &mut Id, reason: u32, bytes: &[u8]) {
     id.end();
 }
 
-/// The program's QP is ready: sends the RTU.
+/// Sends the RTU, because the program's QP is ready.
 pub(super) fn establish(id: &mut Id) {
     say(id, &CmMessage::new(kind::RTU));
     (id.step, id.until) = (IdStep::Connected, None);
 }
 
-/// rdma_disconnect(3).
+/// Begins to disconnect for rdma_disconnect(3): sends the DREQ.
 pub(super) fn disconnect(id: &mut Id) {
     say(id, &CmMessage::new(kind::DREQ));
     (id.step, id.until) = (IdStep::Disconnecting, Some(Instant::now() + PATIENCE));
 }
 
-/// Event parameters of the other side. `room` is the number of bytes of private data in its kind of message.
+/// The event parameters that report the other side's parameters. `room` is the number of bytes of private
+/// data in the other side's message.
 fn told(param: &rdma_ucm_conn_param, reads: CmReads, room: usize) -> rdma_ucm_conn_param {
     let mut told = rdma_ucm_conn_param {
         private_data_len: room as u8,
@@ -183,7 +188,8 @@ fn told(param: &rdma_ucm_conn_param, reads: CmReads, room: usize) -> rdma_ucm_co
     told
 }
 
-/// Event parameters of the other side for datagrams, like [`told`].
+/// The event parameters that report the other side's parameters for UD. `room` is the number of bytes of
+/// private data in the other side's message.
 fn told_of_ud(id: &Id, param: &rdma_ucm_conn_param, room: usize) -> rdma_ucm_ud_param {
     let mut private_data = [0; RDMA_MAX_PRIVATE_DATA];
     private_data[..room].copy_from_slice(&param.private_data[..room]);
@@ -238,7 +244,7 @@ fn end(state: &mut CmState, name: u32, (event, status): (u32, i32)) {
     }
 }
 
-/// A request has arrived at a listener. Requests beyond its backlog are rejected.
+/// Handles a connection request at a listener. Requests beyond the listener's backlog are rejected.
 fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessage) {
     let Some(Id { uid, channel, step: IdStep::Listening { backlog }, .. }) = state.any(listener) else {
         state.remove(name);
@@ -266,7 +272,7 @@ fn hear_request(state: &mut CmState, name: u32, listener: u32, message: &CmMessa
     state.push(channel, listener, (uid, name), (event::CONNECT_REQUEST, 0, &told));
 }
 
-/// The other side has accepted.
+/// Handles a REP: the other side has accepted the connection request.
 fn hear_answer(state: &mut CmState, name: u32, message: &CmMessage) {
     let Some(id) = state.any(name) else { return };
     (id.peer, id.peer_psn, id.until) = (clamped(message.param), message.psn, None);
@@ -292,12 +298,12 @@ fn hear_reject(state: &mut CmState, name: u32, message: &CmMessage) {
     }
 }
 
-/// A rejection without a peer that sends it. As with the kernel, its event has private data, all zeros.
+/// Handles a rejection that no peer has sent. As in the kernel, the event has private data of zeros.
 fn reject_alone(state: &mut CmState, name: u32, reason: u32) {
     hear_reject(state, name, &CmMessage { reason, ..CmMessage::new(kind::REJ) });
 }
 
-/// The other side has closed its id, or its process has exited.
+/// Handles a closed connection: the other side has closed its id, or its process has exited.
 fn hear_end(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {
@@ -311,7 +317,7 @@ fn hear_end(state: &mut CmState, name: u32) {
     }
 }
 
-/// The message that an id awaits has not arrived in time.
+/// Handles a passed deadline: the message that an id awaits has not arrived in time.
 pub(super) fn too_late(state: &mut CmState, name: u32) {
     let Some(id) = state.any(name) else { return };
     match id.step {

@@ -1,4 +1,4 @@
-//! The thread that receives connections and messages, and detects when their deadlines pass.
+//! The thread that accepts connections, receives messages, and checks the deadlines of awaited messages.
 
 use super::connection::{ask, hear, too_late};
 use super::id::IdStep;
@@ -13,9 +13,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Sleep of the thread when it has no file descriptor left for a new connection.
+/// Sleep of the thread when no file descriptor is left for a new connection.
 const NO_FILE: Duration = Duration::from_millis(20);
-/// Time after which an id asks again if too many connections wait at its listener.
+/// Time after which a connection request is retried because the listener's connection queue was full or the
+/// listener did not exist yet.
 const AGAIN: Duration = Duration::from_millis(1);
 const AT_ONCE: usize = 64;
 
@@ -55,11 +56,10 @@ fn run(all: BorrowedFd<'static>) {
     }
 }
 
-/// Waits for events, at most for this time; `None` if the program has closed a descriptor that is not its
-/// own.
+/// Waits for events, at most for `time`. `None` if the program has closed the thread's descriptor.
 fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
     let mut room = [MaybeUninit::uninit(); AT_ONCE];
-    // epoll_wait(2) counts in milliseconds, and rustix rounds up, so deadlines are not checked too early.
+    // epoll_wait(2) takes milliseconds, and rustix rounds up, so the call does not return before a deadline.
     let time = time.and_then(|time| Timespec::try_from(time).ok());
     match epoll::wait(all, &mut room, time.as_ref()) {
         Ok((ready, _)) => Some(ready.iter().map(|event| event.data.u64()).collect()),
@@ -71,7 +71,7 @@ fn wait(all: BorrowedFd<'_>, time: Option<Duration>) -> Option<Vec<u64>> {
 fn wake_up(state: &CmState, name: u64) {
     debug_assert_eq!(name, WAKE);
     if let Some(waits) = &state.waits {
-        // Nothing is there if another thread has read it.
+        // The read fails if the eventfd's counter is 0. The failure does not matter.
         let _ = read(waits.wake.get(), &mut [0; 8]);
     }
 }
@@ -88,7 +88,7 @@ fn serve(state: &mut CmState, name: u32) -> bool {
     }
 }
 
-/// Accepts all connections at a listener; `false` if no file descriptor is left for them.
+/// Accepts all waiting connections at a listener; `false` if no file descriptor is left for one of them.
 fn take_all(state: &mut CmState, listener: u32) -> bool {
     loop {
         let Some(listens) = state.any(listener) else { return true };
@@ -96,7 +96,7 @@ fn take_all(state: &mut CmState, listener: u32) -> bool {
         let (channel, kind) = (listens.channel, (listens.space, listens.qp_type));
         let socket = match wire::accept(listener_socket.get()) {
             Ok(Some(socket)) => socket,
-            // The connection is another user's.
+            // The connection comes from another user's process.
             Ok(None) => continue,
             Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => continue,
             Err(error) => return !matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)),
@@ -113,7 +113,8 @@ fn take_all(state: &mut CmState, listener: u32) -> bool {
     }
 }
 
-/// Handles passed deadlines and repeats requests. Returns the time until the next of both is due.
+/// Handles passed deadlines, and retries connection requests that were not sent. Returns the time until the
+/// next deadline or retry.
 fn look_at_times(state: &mut CmState) -> Option<Duration> {
     let now = Instant::now();
     let times = state.all().filter_map(|(name, id)| Some((name, id.until?, id.step)));

@@ -1,4 +1,4 @@
-//! An id (`struct rdma_cm_id`) on the kernel's side: its addresses and the progress of its connection.
+//! An id (`struct rdma_cm_id`) as the kernel would keep it: its addresses and the progress of its connection.
 
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
@@ -16,7 +16,7 @@ pub(super) const QPT_UD: u8 = 4;
 pub(super) enum Space {
     Tcp,
     Udp,
-    /// For QPs of any type.
+    /// The port space for QPs of any type.
     Ib,
     Ipoib,
 }
@@ -43,7 +43,8 @@ impl Space {
         }
     }
 
-    /// The type of QPs in this port space, if a program asks for `asked`.
+    /// The type of an id's QP in this port space. `asked` is the type that the program requested, which
+    /// counts only for [`Space::Ib`].
     pub(super) fn qp_type(self, asked: u8) -> u8 {
         match self {
             Space::Tcp => QPT_RC,
@@ -58,25 +59,25 @@ impl Space {
 pub(super) enum IdStep {
     Idle,
     Bound,
-    /// `backlog` more requests may arrive before the program fetches the event of one.
+    /// `backlog` more requests are accepted before the program fetches the event of a request.
     Listening {
         backlog: u32,
     },
     AddressResolved,
     RouteResolved,
-    /// A process has connected to `listener`; its REQ is awaited.
+    /// A process has connected to the listener `listener`, and its REQ is awaited.
     Arriving {
         listener: u32,
     },
-    /// The REP is awaited; `sent` says whether the REQ was sent.
+    /// The REP is awaited. `sent` says whether the REQ was sent.
     Connecting {
         sent: bool,
     },
-    /// The REQ has arrived; the program has not answered.
+    /// The REQ has arrived, and the program has not answered.
     Requested,
-    /// The REP is sent; the RTU is awaited.
+    /// The REP was sent, and the RTU is awaited.
     Accepted,
-    /// The REP has arrived; the program has not reported that its QP is ready.
+    /// The REP has arrived, and the program has not reported that its QP is ready.
     Answered,
     Connected,
     /// The DREP is awaited.
@@ -88,18 +89,18 @@ pub(super) enum IdStep {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) may_share_port: bool,
-    /// Whether a wildcard covers only its own family. The wildcard of IPv4 always does.
+    /// Whether an IPv6 wildcard address covers only IPv6. An IPv4 wildcard always covers only IPv4.
     pub(super) is_of_one_family: bool,
     pub(super) tos: u8,
     pub(super) ack_timeout: Option<u8>,
 }
 
-/// The numbers of READs and atomics that may be outstanding.
+/// The numbers of READs and atomics that may be outstanding on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CmReads {
-    /// Requests of the other side.
+    /// Most outstanding requests of the other side.
     pub(super) responder: u8,
-    /// Requests of this side.
+    /// Most outstanding requests of this side.
     pub(super) initiator: u8,
 }
 
@@ -109,13 +110,13 @@ impl CmReads {
         CmReads { responder: param.responder_resources, initiator: param.initiator_depth }
     }
 
-    /// These numbers from the other side's point of view.
+    /// The numbers of the other side, with the two directions swapped.
     pub(super) fn seen(self) -> CmReads {
         CmReads { responder: self.initiator, initiator: self.responder }
     }
 }
 
-/// A named socket in the fabric's folder. Dropping this removes the name.
+/// The path of a listening socket in the fabric's folder. Dropping the value removes the path.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) path: PathBuf,
@@ -129,7 +130,8 @@ impl Drop for Named {
 
 #[derive(Debug)]
 pub(super) struct Id {
-    /// The program's name for the id; 0 until the program has accepted it.
+    /// The number by which the program knows the id in events; 0 for the id of a connection request that the
+    /// program has not accepted.
     pub(super) uid: u64,
     /// Number of the id's channel.
     pub(super) channel: u32,
@@ -141,16 +143,16 @@ pub(super) struct Id {
     /// Number of events of the id that the program has fetched.
     pub(super) events_reported: u32,
     pub(super) step: IdStep,
-    /// The connection or the listening socket.
+    /// The socket of the connection, or the listening socket.
     pub(super) socket: Option<Private>,
     pub(super) named: Option<Named>,
     /// Deadline of the awaited message.
     pub(super) until: Option<Instant>,
     pub(super) is_active: bool,
-    /// First PSNs of the two sides.
+    /// First PSNs of this side and of the peer.
     pub(super) own_psn: u32,
     pub(super) peer_psn: u32,
-    /// Parameters of the two sides, with their QP numbers.
+    /// Connection parameters of this side and of the peer, with their QP numbers.
     pub(super) own: rdma_ucm_conn_param,
     pub(super) peer: rdma_ucm_conn_param,
     pub(super) reads: CmReads,
@@ -185,12 +187,13 @@ impl Id {
         self.qp_type == QPT_UD
     }
 
-    /// Whether the id's device is known.
+    /// Whether the id is bound to the device: it has a remote address, or a local address other than a
+    /// wildcard.
     pub(super) fn has_device(&self) -> bool {
         self.remote.is_some() || self.local.is_some_and(|local| !local.ip().is_unspecified())
     }
 
-    /// Closes the connection.
+    /// Closes the connection. No deadline remains.
     pub(super) fn end(&mut self) {
         (self.step, self.socket, self.until) = (IdStep::Ended, None, None);
     }

@@ -1,5 +1,5 @@
-//! Messages between two processes about a connection, from the IB specification's communication management
-//! (vol. 1, chapter 12). Each is one message of a SOCK_SEQPACKET socket. Closing the socket ends the
+//! Messages between two processes about a connection, as in the IB specification's communication management
+//! (vol. 1, chapter 12). Each message is one packet of a SOCK_SEQPACKET socket. Closing the socket ends the
 //! connection.
 
 use doorbell_abi::cm::{Address, rdma_ucm_conn_param};
@@ -19,8 +19,8 @@ pub(super) mod kind {
     pub(in super::super) const DREP: u32 = 6;
 }
 
-/// A message. Unused fields are zero. For UD, REQ and REP stand for the specification's SIDR_REQ and
-/// SIDR_REP.
+/// A message. Unused fields are zero. For UD, REQ stands for the specification's SIDR_REQ, and REP and REJ
+/// stand for SIDR_REP.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub(super) struct CmMessage {
@@ -32,7 +32,7 @@ pub(super) struct CmMessage {
     /// Addresses of the sender and the receiver.
     pub(super) from: Address,
     pub(super) to: Address,
-    /// The parameters from the sender's point of view.
+    /// The connection parameters, from the sender's point of view.
     pub(super) param: rdma_ucm_conn_param,
 }
 
@@ -42,7 +42,7 @@ impl CmMessage {
     }
 }
 
-/// Sends a message. Never blocks.
+/// Sends a message, and never blocks.
 pub(super) fn send(socket: &OwnedFd, message: &CmMessage) -> io::Result<()> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Ok(net::send(socket, message.as_bytes(), flags).map(drop)?)
@@ -57,7 +57,7 @@ pub(super) enum CmReceived {
     End,
 }
 
-/// Receives the next message. Never blocks.
+/// Receives the next message, and never blocks.
 pub(super) fn receive(socket: &OwnedFd) -> CmReceived {
     let mut message = CmMessage::new_zeroed();
     match net::recv(socket, message.as_mut_bytes(), RecvFlags::DONTWAIT) {

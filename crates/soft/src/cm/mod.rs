@@ -1,8 +1,8 @@
-//! rdma_cm: the work of the kernel behind `/dev/infiniband/rdma_cm`, for an unmodified librdmacm.
+//! rdma_cm: does the work of the kernel behind `/dev/infiniband/rdma_cm`, for an unmodified librdmacm.
 //!
-//! A program writes commands to the descriptor of a channel and waits for events there. Ids find each other
-//! by addresses and ports within the fabric. A listener has a socket in the fabric's folder, and a connection
-//! is one to this socket.
+//! A program writes commands to the descriptor of a channel, and waits for events on this descriptor. Ids
+//! find each other by IP addresses and ports within the fabric. A listener has a socket in the fabric's
+//! folder, and each rdma_cm connection is a connection to this socket.
 
 mod address;
 mod attributes;
@@ -29,15 +29,15 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use zerocopy::FromBytes;
 
-/// The descriptors of channels. A parent's descriptors stay in the child of a fork(2), but serve nothing
-/// there.
+/// The descriptors of channels. The child of a fork(2) inherits its parent's descriptors, but commands on
+/// them fail there.
 static CHANNELS: Descriptors = Descriptors::new();
 
 /// PID of the process to which `CHANNELS` belongs.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a descriptor belongs to a channel. `false` in the child of a vfork(2), which shares this memory
-/// but has descriptors of its own.
+/// Whether a descriptor belongs to a channel. The result is `false` in the child of a vfork(2), which shares
+/// this memory but has descriptors of its own.
 #[inline(always)]
 pub(crate) fn is_channel(fd: RawFd) -> bool {
     CHANNELS.has(fd) && is_own()
@@ -63,8 +63,8 @@ pub(crate) fn channels_from(fd: RawFd) -> impl Iterator<Item = RawFd> {
 /// As open(2).
 pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // The process joins the fabric first. Handlers run at exit in reverse order, so ours runs before it
-    // leaves the fabric.
+    // The process joins the fabric before `at_exit` is registered. Exit handlers run in reverse order, so
+    // `at_exit` runs before the process leaves the fabric.
     crate::fabric::process::Process::current()?;
     ONCE.call_once(|| {
         PROCESS.store(std::process::id(), Relaxed);
@@ -86,7 +86,7 @@ pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     Ok(fd.into_raw_fd())
 }
 
-/// Sets the flags with which a descriptor was opened.
+/// Applies the flags of open(2) to a new descriptor.
 fn set_flags(fd: &OwnedFd, flags: libc::c_int) {
     // Neither call fails for an open descriptor.
     if flags & libc::O_CLOEXEC == 0 {
@@ -97,7 +97,8 @@ fn set_flags(fd: &OwnedFd, flags: libc::c_int) {
     }
 }
 
-/// Registers a copy of a channel's descriptor. `false` if there is no room for it; the caller then closes it.
+/// Registers `to`, a copy of a channel's descriptor. `false` if the number of `to` is too high; the caller
+/// then closes the copy.
 pub(crate) fn copied(from: RawFd, to: RawFd) -> bool {
     let is_room = CHANNELS.add(to);
     if is_room {
@@ -106,16 +107,17 @@ pub(crate) fn copied(from: RawFd, to: RawFd) -> bool {
     is_room
 }
 
-/// Forgets a channel's descriptor. The caller is about to close it.
+/// Forgets a channel's descriptor, which the caller is about to close.
 pub(crate) fn closing(fd: RawFd) {
     CHANNELS.remove(fd);
     STATE.lock().close(fd);
 }
 
-/// write(2) of a command. `false` if it asks for an event and there is none.
+/// Carries out a command that a program passes to write(2). `false` if the command requests an event and the
+/// channel has none.
 ///
 /// # Errors
-/// The errors of the kernel.
+/// The errors that the kernel would return.
 ///
 /// # Safety
 /// The bytes and the pointers in them belong to the program. They need not be valid.
@@ -127,7 +129,7 @@ pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> Result<bool, Errno
     // SAFETY: as the caller says.
     let header =
         rdma_ucm_cmd_hdr::read_from_bytes(&unsafe { user::read(at, HEADER) }?).map_err(|_| EINVAL)?;
-    // One past the kernel's last command.
+    // The number of the kernel's commands.
     const COMMANDS: u32 = 24;
     if header.cmd >= COMMANDS {
         return Err(EINVAL);

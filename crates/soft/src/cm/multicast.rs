@@ -1,4 +1,5 @@
-//! Maps IP addresses to multicast groups of the fabric like the kernel, for IPv4 by RFC 4391.
+//! Maps IP addresses to multicast groups of the fabric, as the kernel does. IPv4 addresses on InfiniBand are
+//! mapped by RFC 4391.
 
 use super::attributes::{UDP_QKEY, path};
 use crate::device;
@@ -7,25 +8,25 @@ use doorbell_abi::cm::{ib_uverbs_ah_attr, ib_uverbs_global_route, rdma_ucm_ud_pa
 use doorbell_verbs::LinkLayer;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// QP number of datagrams to groups (IB specification vol. 1, 10.5.2).
+/// Destination QP number of datagrams to multicast groups (IB specification vol. 1, 10.5.2).
 const MULTICAST_QP: u32 = 0xff_ffff;
-/// The first LID of groups, and how many LIDs are used (4.1.1).
+/// The first multicast LID, and the number of multicast LIDs in use (4.1.1).
 const FIRST_LID: u16 = 0xc000;
 const LIDS: u16 = 0x3ffe;
 
-/// A membership that rdma_join_multicast(3) made.
+/// A group membership that rdma_join_multicast(3) created.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinedGroup {
     /// The id that has joined.
     pub(super) of: u32,
-    /// Number of its events that the program has fetched.
+    /// Number of the membership's events that the program has fetched.
     pub(super) events_reported: u32,
 }
 
-/// The event parameters for the group with this address.
+/// The parameters of the MULTICAST_JOIN event for the group with this IP address.
 ///
 /// # Errors
-/// `EINVAL` if the address is not a group's.
+/// `EINVAL` if the address is not a multicast address.
 pub(super) fn told(address: IpAddr, tos: u8) -> Result<rdma_ucm_ud_param, Errno> {
     if !address.is_multicast() {
         return Err(EINVAL);
@@ -55,14 +56,14 @@ fn gid(address: IpAddr, link: LinkLayer) -> [u8; 16] {
     }
 }
 
-/// Link-local scope, the signature of IPv4, the default P_Key, a 1 for rdma_cm, and the last 28 bits of the
-/// address.
+/// The GID of an IPv4 group on InfiniBand: link-local scope, the IPv4 signature, the default P_Key, a 1 for
+/// rdma_cm, and the lowest 28 bits of the IPv4 address.
 fn of_ipv4_on_ib(ip: Ipv4Addr) -> [u8; 16] {
     let [first, b, c, d] = ip.octets();
     [0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 1, 0, 0, 0, 0, first & 0xf, b, c, d]
 }
 
-/// A LID for a group. It is derived from the GID, because no subnet manager assigns LIDs.
+/// The LID of a multicast group. It is derived from the GID, because no subnet manager assigns LIDs.
 fn lid(gid: &[u8; 16]) -> u16 {
     let sum =
         gid.chunks(2).fold(0u16, |sum, pair| sum.rotate_left(5) ^ u16::from_be_bytes([pair[0], pair[1]]));

@@ -18,7 +18,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::RawFd;
 
-/// The epoll(7) data of the event that wakes the thread. Events of sockets have the numbers of ids.
+/// The epoll(7) data of the event that wakes the thread. The data of a socket's event is the number of the
+/// socket's id.
 pub(super) const WAKE: u64 = u64::MAX;
 /// Number of PSNs, which have 24 bits.
 const PSNS: u64 = 1 << 24;
@@ -33,7 +34,7 @@ pub(super) struct CmState {
     ids: BTreeMap<u32, Id>,
     groups: BTreeMap<u32, JoinedGroup>,
     pub(super) claims: Claims,
-    /// Last number given to a channel, an id or a group. Numbers are never reused.
+    /// Last number that was given to a channel, an id or a group membership. Numbers are never reused.
     last: u32,
     /// The descriptors of the thread, if it runs.
     pub(super) waits: Option<Waits>,
@@ -41,7 +42,7 @@ pub(super) struct CmState {
     host: Option<File>,
 }
 
-/// The epoll(7) on which the thread waits, and the eventfd that wakes it.
+/// The epoll(7) instance on which the thread waits, and the eventfd that wakes the thread.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) all: Private,
@@ -63,7 +64,7 @@ impl Waits {
 
     /// Wakes the thread.
     fn wake(&self) {
-        // It fails if the counter is full, but then the thread wakes anyway.
+        // The write fails if the counter is full, but then the thread wakes anyway.
         let _ = rustix::io::write(self.wake.get(), &1u64.to_ne_bytes());
     }
 }
@@ -111,7 +112,8 @@ impl CmState {
     /// The channel of a descriptor.
     ///
     /// # Errors
-    /// `ENODEV` if it is a channel of the parent from which this process was forked.
+    /// `ENODEV` if the descriptor is none of this process's channels, for example because it was inherited by
+    /// fork(2).
     pub(super) fn channel_of(&self, fd: RawFd) -> Result<u32, Errno> {
         self.channel_of.get(&fd).copied().ok_or(Errno(libc::ENODEV))
     }
@@ -127,7 +129,7 @@ impl CmState {
         }
     }
 
-    /// Forgets a descriptor. With its last descriptor, a channel and all its ids are removed.
+    /// Forgets a descriptor of a channel. With the last descriptor, the channel and all its ids are removed.
     pub(super) fn close(&mut self, fd: RawFd) {
         let Some(number) = self.channel_of.remove(&fd) else { return };
         if self.channel_of.values().any(|other| *other == number) {
@@ -158,7 +160,8 @@ impl CmState {
             self.channels.get_mut(&id.channel).map(|channel| channel.take(group));
         }
         let events = self.channels.get_mut(&id.channel).map(|channel| channel.take(name));
-        // Connection requests at a listener that the program was not told of.
+        // For a listener, some events are connection requests that the program has not fetched. Their ids are
+        // removed too.
         for event in events.into_iter().flatten().filter(|event| event.told.id != name) {
             self.ids.remove(&event.told.id);
         }
@@ -178,7 +181,7 @@ impl CmState {
         name
     }
 
-    /// Ends a membership in a group. Returns how many of its events the program has fetched.
+    /// Ends a group membership. Returns how many of its events the program has fetched.
     ///
     /// # Errors
     /// As [`CmState::id`].
@@ -190,7 +193,7 @@ impl CmState {
         Ok(group.events_reported)
     }
 
-    /// Counts an event of an id or a group that the program has fetched.
+    /// Counts an event that the program has fetched. `of` is an id or a group membership.
     pub(super) fn count(&mut self, of: u32) {
         let id = self.ids.get_mut(&of).map(|id| &mut id.events_reported);
         let counted = id.or_else(|| self.groups.get_mut(&of).map(|group| &mut group.events_reported));
@@ -199,10 +202,10 @@ impl CmState {
         }
     }
 
-    /// An id of a channel.
+    /// The id with number `name`, which must belong to this channel.
     ///
     /// # Errors
-    /// `ENOENT` if there is no such id, `EINVAL` if it belongs to another channel.
+    /// `ENOENT` if the id does not exist, `EINVAL` if it belongs to another channel.
     pub(super) fn id(&mut self, channel: u32, name: u32) -> Result<&mut Id, Errno> {
         match self.ids.get_mut(&name) {
             None => Err(Errno(libc::ENOENT)),
@@ -211,7 +214,7 @@ impl CmState {
         }
     }
 
-    /// An id of any channel.
+    /// The id with number `name`, of any channel.
     pub(super) fn any(&mut self, name: u32) -> Option<&mut Id> {
         self.ids.get_mut(&name)
     }
@@ -220,7 +223,7 @@ impl CmState {
         self.ids.iter_mut().map(|(name, id)| (*name, id))
     }
 
-    /// Sets an id's socket. The thread waits for it from now on.
+    /// Sets an id's socket, which the thread then waits for.
     ///
     /// # Errors
     /// As epoll_ctl(2).
@@ -233,24 +236,25 @@ impl CmState {
         Ok(())
     }
 
-    /// Wakes the thread, so that it checks the deadlines again.
+    /// Wakes the thread, so that the thread computes its next deadline again.
     pub(super) fn wake(&self) {
         if let Some(waits) = &self.waits {
             waits.wake();
         }
     }
 
-    /// Reports an event of an id to the program, with its parameters.
+    /// Appends an event of an id, with its parameters, to the id's channel.
     pub(super) fn tell(&mut self, name: u32, event: u32, status: i32, param: &[u8]) {
         let Some(id) = self.ids.get(&name) else { return };
-        // Like the kernel: there are no events before the program has given the id a name of its own.
+        // As in the kernel, an id has no events before the program has given it a `uid`.
         if id.uid != 0 {
             let (uid, channel) = (id.uid, id.channel);
             self.push(channel, name, (uid, name), (event, status, param));
         }
     }
 
-    /// Appends an event to a channel. `of` is the id that counts it, and `(uid, id)` goes into the event.
+    /// Appends an event to a channel. `of` is the id or group membership that counts the event. The event
+    /// reports `(uid, id)` to the program.
     pub(super) fn push(
         &mut self,
         channel: u32,
@@ -290,7 +294,7 @@ impl CmState {
         Ok(reported)
     }
 
-    /// Removes the names of listening sockets. The process is about to exit.
+    /// Removes the paths of all listening sockets, because the process is about to exit.
     pub(super) fn forget_names(&mut self) {
         self.ids.values_mut().for_each(|id| id.named = None);
     }

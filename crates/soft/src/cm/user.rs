@@ -1,20 +1,21 @@
-//! Access to the program's memory through the pointers of a command. As in the kernel, an invalid pointer is
-//! the program's error (EFAULT).
+//! Access to the program's memory through the pointers of a command. As in the kernel, a command with an
+//! invalid pointer fails with `EFAULT`.
 //!
-//! By process_vm_readv(2) and process_vm_writev(2) of libc, because rustix has neither.
+//! The accesses use process_vm_readv(2) and process_vm_writev(2) on this process itself. These calls are
+//! libc's, because rustix has neither.
 
 use crate::errno::Errno;
 use std::io;
 
 const FAULT: Errno = Errno(libc::EFAULT);
 
-/// The bytes at an address.
+/// Reads the bytes at an address.
 ///
 /// # Errors
-/// `EFAULT` if not all of them can be read.
+/// `EFAULT` if not all bytes can be read.
 ///
 /// # Safety
-/// No other thread changes the bytes meanwhile.
+/// No other thread changes the bytes during the call.
 pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; len];
     let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
@@ -28,14 +29,14 @@ pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
 /// Writes bytes to an address.
 ///
 /// # Errors
-/// `EFAULT` if not all of them can be written.
+/// `EFAULT` if not all bytes can be written.
 ///
 /// # Safety
 /// This thread may write to the memory there.
 pub(super) unsafe fn write(at: u64, bytes: &[u8]) -> Result<(), Errno> {
     let len = bytes.len();
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len };
-    // SAFETY: the bytes live; the kernel checks that there is memory for them.
+    // SAFETY: the bytes outlive the call; the kernel checks that memory is mapped at the address.
     let written = unsafe { libc::process_vm_writev(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(written, len, || unsafe { (at as *mut u8).copy_from(bytes.as_ptr(), len) })
@@ -45,8 +46,8 @@ fn there(at: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: at as *mut libc::c_void, iov_len: len }
 }
 
-/// The result of a call of the kernel that moves bytes. If the kernel forbids the call altogether, as in some
-/// containers, `otherwise` moves them.
+/// Checks the result of a system call that moves bytes. If the kernel forbids the call altogether, as in some
+/// containers, `otherwise` moves the bytes instead, and an invalid pointer then causes SIGSEGV.
 fn checked(moved: isize, len: usize, otherwise: impl FnOnce()) -> Result<(), Errno> {
     match usize::try_from(moved) {
         Ok(moved) if moved == len => Ok(()),

@@ -1,4 +1,6 @@
-//! The requesters of this process that access memory of a process, and their copy records there.
+//! The requesters of this process. Each requester accesses the memory of one process, and has a copy record
+//! in the segment of that process. The record shows whether a copy runs, so that a process that revokes
+//! access to its memory can wait for the copy.
 
 use super::peer::Peer;
 use crate::memory::copies::{self, CopyFence};
@@ -13,18 +15,18 @@ use std::sync::{Arc, Mutex};
 /// This process as a holder of copy records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyHolder {
-    /// The number in the records; not 0.
+    /// The number that identifies this process in copy records; not 0.
     pub(super) number: u32,
-    /// Whether the fence of another process acts on the threads of this one.
+    /// Whether a `global_fence` of another process acts on this process's threads.
     pub(super) takes_fence: bool,
 }
 
-/// Copy records of a process that requesters of this process had, by their indices.
+/// Indices of the copy records in one process's segment that this process holds and no requester uses.
 #[derive(Debug, Default)]
 pub(crate) struct SpareCopies(Mutex<Vec<usize>>);
 
-/// A requester that accesses the memory of one process. One thread at a time uses it, under the lock of a
-/// queue or alone.
+/// A requester that accesses the memory of one process. One thread at a time uses a requester: either the
+/// thread holds the lock of a queue, or the requester belongs to this thread alone.
 #[derive(Debug)]
 pub(crate) struct Copier {
     at: CopiedProcess,
@@ -33,14 +35,15 @@ pub(crate) struct Copier {
     fence: CopyFence,
 }
 
-/// The process with the memory.
+/// The process whose memory a requester accesses.
 #[derive(Debug)]
 enum CopiedProcess {
     This(&'static SpareCopies),
     Peer(Arc<Peer>),
 }
 
-// SAFETY: the record consists of atomics. It is mapped as long as the peer is opened, or forever.
+// SAFETY: the record consists of atomics. `at` keeps the segment of a peer mapped. The segment of this
+// process is never unmapped.
 unsafe impl Send for Copier {}
 // SAFETY: as above.
 unsafe impl Sync for Copier {}
@@ -82,18 +85,18 @@ impl Copier {
         let spare = lock(at.spare()).pop();
         let index = spare.or_else(|| copies::take(segment, holder.number, is_gone))?;
         let record = std::ptr::from_ref(segment.copy(index)?);
-        // Relaxed: the owner stores it before any other process finds the segment.
+        // Relaxed: the owner stores the flag before any other process can find the segment.
         let has_fence = segment.copies().has_fence.load(Relaxed) != 0;
         let fence = if has_fence && holder.takes_fence { CopyFence::Light } else { CopyFence::Full };
         Some(Arc::new(Copier { at, index, record, fence }))
     }
 
-    /// Whether it accesses memory of this peer.
+    /// Whether the requester accesses memory of this peer.
     pub(crate) fn is_at(&self, peer: &Arc<Peer>) -> bool {
         matches!(&self.at, CopiedProcess::Peer(own) if Arc::ptr_eq(own, peer))
     }
 
-    /// Begins a copy, before its rights are checked.
+    /// Begins a copy. The caller checks the rights of the copy after this call.
     #[inline(always)]
     pub(crate) fn begin(self: &Arc<Self>) -> Copying<'_> {
         self.record().begin(self.fence);
@@ -108,8 +111,8 @@ impl Copier {
 
     #[inline(always)]
     fn record(&self) -> &CopyRecord {
-        // SAFETY: it lies in the segment of the peer, which stays mapped as long as `self.at` lives, or of
-        // this process, which is never unmapped.
+        // SAFETY: the record lies in the segment of a peer, which `self.at` keeps mapped, or in the segment
+        // of this process, which is never unmapped.
         unsafe { &*self.record }
     }
 }
@@ -125,7 +128,7 @@ impl Drop for Copier {
 pub(crate) struct Copying<'a>(&'a Arc<Copier>);
 
 impl Copying<'_> {
-    /// Lets the copy run on without a borrow.
+    /// Converts this into a value that borrows nothing. The copy runs on.
     pub(crate) fn keep(self) -> KeptCopying {
         let kept = KeptCopying(self.0.clone());
         forget(self);

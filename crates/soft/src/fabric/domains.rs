@@ -1,9 +1,9 @@
 //! XRC domains. Processes that open one file share its domain (ibv_open_xrcd(3)).
 //!
-//! A domain is a number made of the file's device and inode. The number selects a byte of the registry's
-//! file, far behind its end. Each process that has the domain open holds a lock on this byte. So every
-//! process can find out whether the domain is open anywhere, even if the last process that had it open was
-//! killed.
+//! A domain is identified by a hash of the file's device and inode numbers. This number selects a byte
+//! position far behind the end of the registry's file. Each process that has the domain open holds a shared
+//! lock on this byte. So every process can test whether any process has the domain open. The kernel releases
+//! the lock of a process that is killed.
 
 use super::registry::Registry;
 use crate::errno::{EAGAIN, EINVAL, Errno};
@@ -17,12 +17,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// Set in the numbers of domains without a file. Such a domain is never shared.
+/// Bit that is set in the numbers of domains without a file. Such a domain is never shared.
 const PRIVATE: u64 = 1 << 63;
-/// Offset and number of the bytes that stand for domains.
+/// Offset and number of the bytes in the registry's file whose locks stand for domains.
 const LOCKS_AT: u64 = 1 << 62;
 const LOCKS: u64 = 1 << 62;
-/// Time to wait for a process that tests whether it is the first to open a domain.
+/// How long an open waits for another process's exclusive lock. That process tests whether it is the first to
+/// open the domain.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The number of a domain; never 0.
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub(crate) struct DomainId(u64);
 
 impl DomainId {
-    /// The number in records, where 0 is no domain.
+    /// The number of the domain in records, where 0 means no domain.
     pub(crate) fn in_record(self) -> u64 {
         self.0
     }
@@ -54,26 +55,28 @@ impl DomainId {
 #[derive(Debug)]
 pub(crate) struct Domain {
     pub(crate) id: DomainId,
-    /// Keeps the inode from being reused for another file.
+    /// The open file keeps its inode number from being reused for another file.
     file: Option<File>,
 }
 
-/// The arguments of a program that opens a domain.
+/// The arguments of ibv_open_xrcd(3).
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// The file that names the domain, if there is one.
+    /// The file that names the domain; `None` for a domain without a file.
     pub(crate) file: Option<File>,
     /// Whether the domain may be created (O_CREAT), and whether it must be (O_EXCL).
     pub(crate) creates: bool,
     pub(crate) is_exclusive: bool,
 }
 
-/// The domains of files that this process has open, and how often.
+/// The domains that this process has open by files, and how often each is open.
 #[derive(Debug, Default)]
 pub(crate) struct Domains(Mutex<HashMap<DomainId, u32>>);
 
 impl Domains {
-    /// Opens a domain, with the errors of the kernel. `slot` is this process's slot in the registry.
+    /// Opens a domain. Fails like the kernel: with `EINVAL` if the domain is open but must be created, and
+    /// with `EAGAIN` if it is not open and may not be created. `EAGAIN` also means that the domain's lock was
+    /// not free in time. `slot` is this process's slot in the registry.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let Opening { file, creates, is_exclusive } = opening;
@@ -103,13 +106,13 @@ impl Domains {
         *times -= 1;
         if *times == 0 {
             open.remove(&domain.id);
-            // A failure does not matter: the lock ends with the process at the latest.
+            // A failure does not matter, because the lock ends when the process exits.
             let _ = registry.unlock_byte(domain.id.lock_at());
         }
     }
 }
 
-/// Acquires this process's lock for a domain that it does not have open.
+/// Acquires the shared lock of a domain that this process does not have open yet.
 fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) -> Result<(), Errno> {
     let (at, begin) = (id.lock_at(), Instant::now());
     if !creates && !registry.is_byte_locked(at)? {

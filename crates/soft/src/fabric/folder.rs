@@ -1,7 +1,8 @@
-//! The folder of a fabric. Processes create or find it, hold it with a lock, and the last one removes it.
+//! The folder of a fabric. A process creates or finds the folder, and holds it by a lock. The last process to
+//! leave the fabric removes the folder.
 //!
-//! Only this user may enter it. It contains the registry, the sockets of processes, the files of rdma_cm, and
-//! folders that show the device as sysfs and device files.
+//! Only this user may enter the folder. It contains the registry, the sockets of processes, the files of
+//! rdma_cm, and folders with the device's entries of sysfs and /dev.
 
 use crate::descriptors::Private;
 use crate::identity::FabricPlace;
@@ -24,14 +25,15 @@ use std::time::{Duration, Instant};
 /// Files in a fabric's folder: the registry, and the file that processes lock to hold the folder.
 pub(super) const REGISTRY: &str = "members";
 const ALIVE: &str = "alive";
-/// Names of rdma_cm's files begin with this.
+/// Prefix of the names of rdma_cm's files.
 pub(crate) const CM_PREFIX: &str = "cm-";
-/// Names of folders that show the device's sysfs and device files begin with this.
+/// Prefix of the names of folders with the device's entries of sysfs and /dev.
 pub(crate) const SHOWN_PREFIX: &str = "shown-";
-/// A shown folder gets this name before it is removed, so that no process finds half of it.
+/// A folder with [`SHOWN_PREFIX`] gets this name before its removal, so that no process finds a half-removed
+/// folder.
 const SHOWN_GONE: &str = "shown-gone";
 
-/// Time that a process which begins a fabric waits for a process that removes it.
+/// How long a process that joins a fabric waits while another process removes the fabric's folder.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The directory of this process's fabric, created if it is missing.
@@ -44,12 +46,12 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
         let name = place.find()?;
         if !name.is_there {
             match DirBuilder::new().mode(0o700).create(&name.path) {
-                // A process that begins a fabric removes fabrics without processes.
+                // A process that creates a fabric also removes the fabrics that have no process left.
                 Ok(()) => {
                     reach(Point::FolderMade);
                     sweep(place, &name.path);
                 }
-                // Another process begins the fabric, or another user has just taken the name.
+                // Another process has just created the folder, or another user has just taken the name.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -57,7 +59,7 @@ fn directory(place: &FabricPlace) -> io::Result<PathBuf> {
         }
         let path = &name.path;
         match std::fs::symlink_metadata(path) {
-            // The directory was still empty, and another process that begins a fabric removed it.
+            // The directory was still empty, and another process that creates a fabric removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
             Ok(found) if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 => {
@@ -93,8 +95,8 @@ fn remove_if_dead(directory: &Path) -> io::Result<()> {
     }
     match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
         Ok(alive) => remove_if_unused(directory, &alive),
-        // A process is creating the fabric, or exited before it created the file. It may also have created
-        // another file after the last process left.
+        // The file is missing. A process is creating the fabric, or a process exited before it created the
+        // file, or a process created another file after the last process left.
         Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match lock_alive(directory)? {
                 Some(alive) => remove_if_unused(directory, &alive),
@@ -106,8 +108,8 @@ fn remove_if_dead(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the directory of a fabric, unless a process of the fabric lives. `alive` is the fabric's locked
-/// file.
+/// Removes the directory of a fabric, unless a process of the fabric lives. `alive` is the file that
+/// processes lock to hold the folder.
 fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     if !is_locked(alive.try_lock())? || alive.metadata()?.nlink() == 0 {
         return Ok(());
@@ -126,7 +128,7 @@ fn remove_if_unused(directory: &Path, alive: &File) -> io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// Removes the folders that show the device.
+/// Removes the folders with the device's entries of sysfs and /dev.
 fn remove_shown(directory: &Path) -> io::Result<()> {
     let is_shown = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str);
@@ -134,7 +136,7 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     };
     let gone = directory.join(SHOWN_GONE);
     for path in std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).filter(is_shown) {
-        // An old folder of this name is in the way. No other failure matters.
+        // An old folder with the new name would make the rename fail. Other failures do not matter.
         let _ = std::fs::remove_dir_all(&gone);
         let _ = std::fs::rename(path, &gone);
         let _ = std::fs::remove_dir_all(&gone);
@@ -142,12 +144,13 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// PID of this process and its file descriptor in the upper and the lower half, if it holds the fabric's
-/// folder without a slot; 0 if not. A child of fork(2) has another PID and so does not hold it.
+/// This process's hold on the fabric's folder by [`pin`]: the PID in the upper half, and the locked file's
+/// descriptor in the lower half; 0 without a hold. A child of fork(2) has another PID, so the parent's value
+/// is no hold of the child.
 static PINNED: AtomicU64 = AtomicU64::new(0);
 
-/// The descriptor that holds the folder is at least this, so that a shell's own descriptors keep their
-/// numbers.
+/// The lowest number for the descriptor that holds the folder. Lower numbers stay free, because a shell uses
+/// fixed numbers for its own descriptors.
 const LEAST_FD: i32 = 100;
 
 /// Whether this process holds the fabric's folder by [`pin`].
@@ -155,8 +158,8 @@ pub(crate) fn is_pinned() -> bool {
     PINNED.load(Relaxed) >> 32 == u64::from(std::process::id())
 }
 
-/// Holds the folder of this process's fabric as long as this process lives, and calls `put` for it. The
-/// folder is created if it is missing.
+/// Holds the folder of this process's fabric until this process exits or leaves the fabric, and calls `put`
+/// with the folder's path. The folder is created if it is missing.
 pub(crate) fn pin(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let alive = in_own(|directory, _| {
         let Some(alive) = lock_alive(&directory)? else { return Ok(None) };
@@ -167,7 +170,7 @@ pub(crate) fn pin(put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let before = PINNED.load(Relaxed);
     let pinned = u64::from(std::process::id()) << 32 | file.as_raw_fd() as u64;
     if !is_pinned() && PINNED.compare_exchange(before, pinned, Relaxed, Relaxed).is_ok() {
-        // It stays open until [`unpin`] or until this process exits.
+        // The file stays open until [`unpin`] or until this process exits.
         let _ = file.into_raw_fd();
     }
     Ok(())
@@ -227,8 +230,8 @@ fn check_layout(alive: &File, own: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// Opens a file of a fabric's folder, and closes it on exec. It must be a regular file of this user alone,
-/// not a link.
+/// Opens a file of a fabric's folder with `O_CLOEXEC`. Refuses symbolic links, and files that are not regular
+/// files which only this user can use.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = options.mode(0o600).custom_flags(flags).open(path)?;
@@ -249,7 +252,8 @@ fn is_locked(tried: Result<(), TryLockError>) -> io::Result<bool> {
     }
 }
 
-/// Opens and locks the file that holds a fabric's folder; `None` if another process is removing the folder.
+/// Opens the file that processes lock to hold a fabric's folder, and acquires a shared lock on it; `None` if
+/// another process is removing the folder.
 fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -257,8 +261,9 @@ fn lock_alive(directory: &Path) -> io::Result<Option<File>> {
     Ok((is_locked(alive.try_lock_shared())? && alive.metadata()?.nlink() > 0).then_some(alive))
 }
 
-/// Calls `act` with the folder of this process's fabric, which is created if it is missing. `act` returns
-/// `None` if another process is removing the folder.
+/// Calls `act` with the folder of this process's fabric, which is created if it is missing. The second
+/// argument of `act` says whether the fabric may span PID namespaces. `act` returns `None` if another process
+/// is removing the folder, and is then called again for at most [`PATIENCE`].
 pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
@@ -269,7 +274,7 @@ pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) ->
                 let why = "a process that removes this fabric's folder does not go on";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
-            // The last process to leave has just removed the folder.
+            // The last process to leave is removing the folder.
             Ok(None) => std::thread::yield_now(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -281,15 +286,16 @@ pub(super) fn in_own<T>(act: impl Fn(PathBuf, bool) -> io::Result<Option<T>>) ->
 #[derive(Debug)]
 pub(super) struct FabricFolder {
     path: PathBuf,
-    /// The folder itself. Sockets are named relative to it.
+    /// The opened folder. Sockets are named relative to it.
     opened: Private<File>,
-    /// Every process of the fabric holds a shared lock on it (flock(2)) until it exits for whatever reason. A
-    /// process that can lock it exclusively knows that no other is left, in any PID namespace.
+    /// The file that processes lock to hold the folder. Every process of the fabric holds a shared lock
+    /// (flock(2)) on this file until the process exits, for whatever reason. A process that gets the
+    /// exclusive lock knows that no other process of the fabric is left, in any PID namespace.
     alive: Private<File>,
 }
 
 impl FabricFolder {
-    /// Holds a fabric's folder; `None` if another process is removing it.
+    /// Opens and holds a fabric's folder; `None` if another process is removing the folder.
     pub(super) fn keep(path: PathBuf) -> io::Result<Option<FabricFolder>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let opened = Private::new(OpenOptions::new().read(true).custom_flags(flags).open(&path)?)?;
@@ -299,7 +305,7 @@ impl FabricFolder {
         Ok(Some(FabricFolder { path, opened, alive }))
     }
 
-    /// The folder itself.
+    /// The opened folder.
     pub(super) fn opened(&self) -> &File {
         self.opened.get()
     }
@@ -311,7 +317,8 @@ impl FabricFolder {
         open(&self.path.join(REGISTRY), &mut options)
     }
 
-    /// Removes the sockets of the process in these slots, and the folder if no other process holds it.
+    /// Removes this process's sockets, which are named by these slots, and the folder if no other process
+    /// holds it.
     pub(super) fn leave(&self, slots: &[u32]) -> io::Result<()> {
         for slot in slots {
             let _ = std::fs::remove_file(self.path.join(slot.to_string()));

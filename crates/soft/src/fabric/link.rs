@@ -1,10 +1,10 @@
-//! The link to the service thread of another process. That thread accesses memory that this process cannot
-//! access.
+//! The link to the service thread of another process. That thread accesses its process's memory on behalf of
+//! this process, which cannot access that memory itself.
 //!
-//! A link has at most one outstanding request. A caller stops waiting for the answer after a while, because
-//! the other process may be stopped. The request stays outstanding, and the link sends nothing else. The next
-//! caller first looks for that answer. So each request is carried out once, however often its work request is
-//! retried.
+//! A link has at most one outstanding request. A caller stops waiting for the answer after 50 ms, because the
+//! other process may be stopped. The request then stays outstanding, and the link sends no other request
+//! except wake-ups. The next caller first looks for the missing answer. So each request is carried out once,
+//! however often its work request is retried.
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
@@ -23,21 +23,21 @@ use std::time::{Duration, Instant};
 
 /// Time after which a caller stops waiting for an answer.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Most late answers that are kept. Beyond that the oldest are dropped, because no caller asks for them any
-/// more.
+/// Most late answers that a link keeps. A further answer replaces the oldest answer, which no caller is
+/// expected to need any more.
 const LATE: usize = 1024;
 
 /// Identifies a work request among all work requests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The QP that it was posted to, and the generation of that QP number.
+    /// The QP that the work request was posted to, and the generation of that QP number.
     pub(crate) qpn: u32,
     pub(crate) generation: u32,
-    /// Number of the work request in its QP.
+    /// Number of the work request in its QP, in the order of posting.
     pub(crate) number: u64,
 }
 
-/// The bytes of a region from `offset` on, for the request of a QP.
+/// The bytes of a peer's region from `offset` on, which a request writes or reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServedBytes {
     pub(crate) key: u32,
@@ -47,59 +47,62 @@ pub(crate) struct ServedBytes {
 }
 
 impl ServedBytes {
-    /// The words of a request for the bytes from the `at`-th one on.
+    /// The words of a request for the bytes from `at` on. `first` and `second` are words 2 and 3.
     fn words(self, at: usize, [first, second]: [u64; 2]) -> [u64; 6] {
         let (qpn, generation) = self.to;
         let to = u64::from(qpn) | u64::from(generation) << 32;
         [self.key.into(), self.offset + at as u64, first, second, to, 0]
     }
 
-    /// The QP and its generation in the words of a request.
+    /// The receiving QP's number and generation, from the words of a request.
     pub(super) fn to(words: &[u64; 6]) -> (u32, u32) {
         (words[4] as u32, (words[4] >> 32) as u32)
     }
 }
 
-/// A request: its work request, and the offset of the request's first byte in it.
+/// Identifies a request of a link: its work request, and the offset of the request's first byte in the work
+/// request's message.
 type Name = (Ticket, usize);
 
-/// The operand of a SEND, besides its payload.
+/// The operand that a SEND carries besides its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendOperand {
     /// No operand.
     None,
-    /// The immediate.
+    /// Immediate data.
     Imm(u32),
     /// The rkey of the memory window to invalidate.
     InvalidatedKey(u32),
 }
 
-/// Flags of a DELIVER. `HAS_IMM`: the operand is an immediate. `INVALIDATES`: this immediate is an rkey in
-/// network byte order.
+/// Flags of a DELIVER. `HAS_IMM`: the request has an operand, which is immediate data unless `INVALIDATES` is
+/// set too. `INVALIDATES`: the operand is the rkey to invalidate, in network byte order.
 const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 const HAS_GRH: u32 = 1 << 2;
 const INVALIDATES: u32 = 1 << 3;
 
-/// How to receive a message that was sent in parts. Laid out as the words of a DELIVER.
+/// Describes the delivery of a message that was sent in parts. A DELIVER has this as its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// The receiving QP and its generation.
     pub(crate) to: u32,
     pub(crate) generation: u32,
-    /// The sending QP.
+    /// Number of the sending QP.
     pub(crate) from: u32,
     pub(crate) operand: SendOperand,
     pub(crate) solicited: bool,
-    /// Whether the header is a global route header. Otherwise its bytes are only reserved for one.
+    /// Whether the message begins with a global route header. Otherwise the `header` bytes are only reserved
+    /// for such a header.
     pub(crate) has_grh: bool,
     /// Bytes for a global route header at the beginning of the message.
     pub(crate) header: u32,
     /// Bytes of payload behind the header.
     pub(crate) len: u32,
-    /// Number of the work request in its QP.
+    /// Number of the work request in the sending QP.
     pub(crate) number: u64,
-    /// The SRQ that the message names (XRC). It is in the receiving process; the QP may be in another one.
+    /// The SRQ that an XRC message names. The SRQ belongs to the receiving process, while the receiving QP
+    /// may belong to a third process.
     pub(crate) srqn: Option<u32>,
 }
 
@@ -145,10 +148,10 @@ impl Delivery {
     }
 }
 
-/// A connection to the serving thread of a process.
+/// A connection to the service thread of another process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// `None` after the process has exited.
+    /// The connected socket; `None` after the other process has exited.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     asked: Mutex<LinkRequests>,
 }
@@ -157,7 +160,7 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct LinkRequests {
     sequence: u64,
-    /// The outstanding request, if no caller waits for its answer any more.
+    /// The outstanding request that no caller waits for any more; `None` without such a request.
     left: Option<Name>,
     late: VecDeque<(Name, WireMessage)>,
 }
@@ -166,29 +169,30 @@ struct LinkRequests {
 #[derive(Debug)]
 pub(crate) struct Meeting {
     socket: OwnedFd,
-    /// The member that it must be.
+    /// The member that the process must be.
     member: FabricMember,
     waited: bool,
 }
 
-/// A process that has answered.
+/// A process that has identified itself.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) link: Link,
-    /// The file of its segment.
+    /// The file of the process's segment.
     pub(crate) segment: File,
-    /// Its pidfd, which becomes readable when the process exits.
+    /// The process's pidfd, which becomes readable when the process exits.
     pub(crate) process: OwnedFd,
 }
 
 impl Meeting {
-    /// Asks the process with the socket of this slot in an open folder; `None` if no process listens.
+    /// Connects to the slot's socket in an open folder, and asks the process to identify itself. `None` if no
+    /// process listens, or if its connection queue is full.
     pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
             Err(error) => {
                 return match error.raw_os_error() {
-                    // No process listens, or a stopped process has too many connections waiting.
+                    // No process listens, or the connection queue of a stopped process is full.
                     Some(libc::ENOENT | libc::ECONNREFUSED | libc::EAGAIN) => Ok(None),
                     _ => Err(error),
                 };
@@ -203,12 +207,13 @@ impl Meeting {
         Ok(Some(Meeting { socket, member, waited: false }))
     }
 
-    /// Whether this member was asked.
+    /// Whether this is a meeting with `member`.
     pub(crate) fn is_with(&self, member: &FabricMember) -> bool {
         self.member == *member
     }
 
-    /// Receives the answer; `Err(Ok(self))` if there is none yet. Only the first call waits for it.
+    /// Receives the answer; `Err(Ok(self))` if it has not arrived yet. The first call waits 50 ms for the
+    /// answer, and later calls do not wait.
     pub(crate) fn end(mut self) -> Result<Met, io::Result<Meeting>> {
         let time = if std::mem::replace(&mut self.waited, true) { Duration::ZERO } else { GIVE_UP };
         wire::wait(&self.socket, time);
@@ -228,7 +233,7 @@ impl Meeting {
 }
 
 impl Link {
-    /// Closes the connection. The process has exited.
+    /// Closes the connection to a process that has exited.
     pub(crate) fn close(&self) {
         *lock(&self.socket) = None;
     }
@@ -237,7 +242,7 @@ impl Link {
         lock(&self.socket).clone()
     }
 
-    /// Writes the pieces to a region of the process. The last piece is written last.
+    /// Writes the pieces to a region of the peer. The last piece is written last.
     pub(crate) fn write(
         &self,
         ticket: Ticket,
@@ -247,7 +252,7 @@ impl Link {
         self.bring(ticket, pieces, |at| (kind::WRITE, bytes.words(at, [0, 0])))
     }
 
-    /// Reads from a region of the process into the pieces.
+    /// Reads bytes of a peer's region into the pieces.
     pub(crate) fn read(
         &self,
         ticket: Ticket,
@@ -264,14 +269,15 @@ impl Link {
             if received.bytes.len() != part_len {
                 return Err(Unreachable::Memory);
             }
-            // SAFETY: as in `transfer::read`: within regions of this process, which the program keeps mapped.
+            // SAFETY: the pieces lie within regions of this process, which the program keeps mapped (as in
+            // `transfer::read`).
             unsafe { split(received.bytes.as_ptr(), &part) };
             at += part_len;
         }
         Ok(())
     }
 
-    /// Carries out an atomic on a word of a region; returns the old value.
+    /// Carries out an atomic on a word of a peer's region; returns the old value.
     pub(crate) fn atomic(
         &self,
         ticket: Ticket,
@@ -285,7 +291,8 @@ impl Link {
         Ok(self.ask((ticket, 0), kind, bytes.words(0, [first, second]), &[])?.head.words[0])
     }
 
-    /// Delivers the message of a work request; returns the reason if the message is refused.
+    /// Sends the message of a work request in parts, and delivers it. Returns the reason if the peer refuses
+    /// the message.
     pub(crate) fn deliver(
         &self,
         ticket: Ticket,
@@ -293,7 +300,7 @@ impl Link {
         delivery: Delivery,
     ) -> Result<Option<u64>, Unreachable> {
         let len = length(pieces);
-        // If only the answer to the DELIVER is missing, all parts are there.
+        // If an earlier attempt already sent the DELIVER, the peer has all parts.
         if self.reached(ticket).is_none_or(|at| at < len) {
             self.bring(ticket, pieces, |at| {
                 (kind::PART, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
@@ -303,15 +310,15 @@ impl Link {
         Ok((head.kind == outcome::REFUSED).then_some(head.words[0]))
     }
 
-    /// Writes an event to a pipe of the process, without waiting for an answer.
+    /// Asks the peer to write an event to one of its pipes. This request has no answer.
     pub(crate) fn wake(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         let words = [fd.into(), event.event_type.into(), event.index.into(), event.generation.into(), 0, 0];
         let Some(socket) = self.socket() else { return Ok(()) };
         wire::send(&socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
     }
 
-    /// Sends the bytes of the pieces, one request for each part, from the point where an earlier attempt
-    /// stopped.
+    /// Sends the bytes of the pieces, one request for each part of at most [`PIECE`] bytes. Continues where
+    /// an earlier attempt stopped.
     fn bring(
         &self,
         ticket: Ticket,
@@ -329,7 +336,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether an answer is outstanding.
+    /// Whether a request is outstanding that no caller waits for.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.asked).left.is_some()
     }
@@ -340,7 +347,8 @@ impl Link {
         self.reached(ticket).is_some()
     }
 
-    /// Whether another work request of the QP is still outstanding. Overtaking it would break the order.
+    /// Whether a request of another work request of the same QP is outstanding. `ticket` must then wait,
+    /// because the requests of a QP are carried out in order.
     #[cold]
     pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
         let mut asked = lock(&self.asked);
@@ -348,14 +356,17 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte at which a work request continues, if a request of it was left outstanding.
+    /// The byte at which a work request continues, if one of its requests is outstanding or was answered
+    /// late.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
         left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
     }
 
-    /// Sends a request and waits for the answer; `Gone` if none comes in time or ever.
+    /// Sends a request and waits 50 ms for the answer. Fails with `Gone` if the answer does not arrive by
+    /// then, if an earlier request is still outstanding, or if the peer has exited. If an earlier call
+    /// already sent this request, the call returns the late answer and does not send the request again.
     fn ask(
         &self,
         name: Name,
@@ -385,8 +396,9 @@ impl Link {
         answer.and_then(judged)
     }
 
-    /// Receives the answer that no caller waits for, if one is outstanding; `Gone` if it has not come. Data
-    /// of a READ is kept for the request `name` alone, because other requests may read again.
+    /// Receives the answer to the request that no caller waits for. Does nothing without such a request.
+    /// Fails with `Gone` if the answer has not arrived. An answer with the data of a READ is kept only if it
+    /// belongs to request `name`. Otherwise it is dropped, because the READ can be repeated.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;
@@ -398,7 +410,7 @@ impl Link {
         Ok(())
     }
 
-    /// The answer to a request, if it comes within this time.
+    /// Waits for the answer to a request; `Gone` if it does not arrive within `time`.
     fn answer(&self, sequence: u64, time: Duration) -> Result<WireMessage, Unreachable> {
         let socket = self.socket().ok_or(Unreachable::Gone)?;
         let until = Instant::now() + time;
@@ -418,7 +430,7 @@ impl Link {
     }
 }
 
-/// The answer, or the error that it reports.
+/// Returns an answer, or the error that the answer reports.
 fn judged(received: WireMessage) -> Result<WireMessage, Unreachable> {
     match received.head.kind {
         outcome::DONE | outcome::REFUSED => Ok(received),

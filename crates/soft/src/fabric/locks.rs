@@ -1,6 +1,6 @@
-//! Locks on bytes of a file (`F_OFD_SETLK` of fcntl(2)). A lock belongs to an open file description. It ends
-//! when the last process with this description exits, for whatever reason. No process waits for a lock,
-//! because its holder may be stopped. The calls are libc's: std and rustix lock whole files only.
+//! Locks on bytes of a file (`F_OFD_SETLK` of fcntl(2)). A lock belongs to an open file description. The lock
+//! ends when the last process with this description exits, for whatever reason. No process waits for a lock,
+//! because the holder may be stopped. The calls are libc's, because std and rustix lock whole files only.
 
 use std::fs::File;
 use std::io;
@@ -26,8 +26,8 @@ pub(crate) fn is_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
     Ok(range.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// Acquires a lock on these bytes for this open file description; `false` if another lock excludes it. A
-/// shared lock is excluded by an exclusive one only.
+/// Acquires a lock on these bytes for this open file description; `false` if the lock of another description
+/// excludes it. Only an exclusive lock excludes a shared lock.
 pub(crate) fn lock(file: &File, bytes: Range<u64>, is_shared: bool) -> io::Result<bool> {
     let range = flock(if is_shared { libc::F_RDLCK } else { libc::F_WRLCK }, bytes);
     // SAFETY: a file of our own, and a struct that lives.

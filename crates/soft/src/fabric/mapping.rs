@@ -1,15 +1,15 @@
-//! Memory that another process shares by means of its own. It is mapped here too, and accessed by plain loads
-//! and stores.
+//! Maps shared memory of peers, so that plain loads and stores can access it. A peer's program shares such
+//! memory itself, for example by shmget(2) or memfd_create(2).
 //!
-//! Processes announce nothing. On the first access to a peer's region, this process asks the kernel what the
-//! peer has mapped there (`maps`). So no record can make a process map anything but memory of the
-//! peer. Only memory that cannot be taken away is mapped:
+//! Peers do not announce such memory. On the first access to a peer's region, this process asks the kernel
+//! which object the peer has mapped there (`maps`). So no record of a peer can make this process map anything
+//! but memory of that peer. Only memory that cannot disappear is mapped:
 //! - System V segments, which never change their size;
-//! - memfds sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
+//! - memfds that are sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
 //!
-//! Any other file, such as one of shm_open(3), may be truncated at any time, even by a program that means no
-//! harm. An access would then kill this process with SIGBUS. If this process sealed the file, it would change
-//! what the file's program may do. Such memory is accessed like private memory.
+//! Any other file, for example of shm_open(3), may be truncated at any time, even by a program that means no
+//! harm. An access would then kill this process with SIGBUS. Sealing the file here would restrict the program
+//! that owns the file. Such memory is accessed like private memory.
 
 use super::member::FabricMember;
 use crate::memory::maps;
@@ -35,13 +35,13 @@ struct Mapping {
     source: Source,
 }
 
-// SAFETY: the memory is shared with other processes in any case. It is accessed only by copies of payload and
-// by atomics.
+// SAFETY: the memory is shared with other processes in any case. Only copies of payload and atomics access
+// it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// The memory that is mapped.
+/// Identifies the shared memory of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
     /// The System V segment with this number.
@@ -50,7 +50,7 @@ enum Source {
     Memfd(u64),
 }
 
-/// Where a peer's region lies in shared memory.
+/// The place of a peer's region in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FoundMapping {
     source: Source,
@@ -66,13 +66,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Address of the region's byte at `offset`. The caller has checked that it lies within the region.
+    /// Address of the region's byte at `offset`. The caller has checked that `offset` lies within the region.
     pub(super) fn address(&self, offset: u64) -> *mut u8 {
         self.mapping.base.wrapping_add(self.at).wrapping_add(offset as usize)
     }
 }
 
-/// The regions of a peer that were looked up.
+/// The views of one peer's regions that this process has looked up.
 #[derive(Debug)]
 pub(crate) struct Views {
     /// The peer.
@@ -84,12 +84,12 @@ pub(crate) struct Views {
 
 #[derive(Debug, Default)]
 struct KnownViews {
-    /// Views by the slots of their regions.
+    /// Views by the slots of their regions; `None` for a region that cannot be mapped here.
     views: HashMap<usize, (Place, Option<View>)>,
     mappings: HashMap<Source, Weak<Mapping>>,
-    /// The peer's mapping that was found last and is not shared memory. Most of the peer's regions may lie in
-    /// this one heap. If it has been replaced by shared memory, its regions are still accessed like private
-    /// memory.
+    /// The addresses of the peer's last mapping that was found not to be shared memory. Regions within these
+    /// addresses are not looked up, because many regions of a peer may lie in one heap. If the peer has
+    /// replaced the mapping by shared memory, these regions are still accessed like private memory.
     private: Range<u64>,
 }
 
@@ -104,7 +104,8 @@ impl Views {
         self.number
     }
 
-    /// The view of a region. It is looked up if the region is new or has changed.
+    /// The view of a region; `None` if the region cannot be mapped here. The region is looked up if it is new
+    /// or has changed.
     fn find(&self, segment: &Segment, place: &Place) -> Option<View> {
         let mut known = lock(&self.known);
         if let Some((then, view)) = known.views.get(&place.slot())
@@ -152,7 +153,8 @@ impl KnownViews {
             }
         };
         let end = u64::try_from(found.at).ok()?.checked_add(place.region.len)?;
-        // The peer is alive, so everything above concerns the peer and not a process that reuses its PID.
+        // If the peer is alive now, all results above belong to the peer and not to a process that reuses its
+        // PID.
         if end > mapping.len as u64 || !peer.is_alive().unwrap_or(false) {
             return None;
         }
@@ -175,8 +177,8 @@ impl Mapping {
         if namespace("self")? != namespace(&pid.to_string())? {
             return None;
         }
-        // By libc, as are the other calls of System V memory: rustix has none.
-        // SAFETY: a new mapping, where the kernel finds room.
+        // This and the other System V calls use libc, because rustix lacks them.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let base = unsafe { libc::shmat(id, std::ptr::null(), 0) };
         if base as isize == -1 {
             return None;
@@ -206,7 +208,7 @@ impl Mapping {
         let file: File =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path).ok()?;
         let seals = fcntl_get_seals(&file).ok()?;
-        // The size is read after the seals: the file cannot get smaller then.
+        // The size is read after the seals, because a file with the seal cannot shrink any more.
         let about = file.metadata().ok().filter(is_it)?;
         let len = usize::try_from(about.len()).ok()?;
         if !seals.contains(SealFlags::SHRINK) || len == 0 {
@@ -214,14 +216,15 @@ impl Mapping {
         }
         let (protection, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-        // SAFETY: a new mapping, where the kernel finds room.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) }.ok()?;
         Some(Mapping { base: base.cast(), len, source: Source::Memfd(inode) }.left_out())
     }
 
-    /// The mapping, left out of core dumps: the memory is the peer's.
+    /// Excludes the mapping from core dumps, because the memory belongs to the peer.
     fn left_out(self) -> Mapping {
-        // SAFETY: pages of this mapping. Their content stays. If the kernel refuses, a core has them.
+        // SAFETY: the pages belong to this mapping, and their content stays. If the call fails, core dumps
+        // contain the pages.
         let _ = unsafe { madvise(self.base.cast(), self.len, Advice::LinuxDontDump) };
         self
     }
@@ -252,8 +255,8 @@ pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
     }
 }
 
-/// The shared memory that is mapped there, if the mapping contains all these bytes, is writable, and is on
-/// the device of memfds.
+/// The shared memory behind the mapping `there`; `None` unless the mapping contains all of `bytes`, is
+/// writable and shared, and is a System V segment or a memfd. `device` is the device of memfds.
 fn shared(there: &maps::Mapping, device: u64, bytes: &Range<u64>) -> Option<FoundMapping> {
     let (mapped, inode) = (&there.bytes, there.inode);
     if !there.is_writable() || !there.is_shared || there.device != device {
@@ -273,16 +276,17 @@ fn shared(there: &maps::Mapping, device: u64, bytes: &Range<u64>) -> Option<Foun
     Some(FoundMapping { source, at: usize::try_from(at).ok()? })
 }
 
-/// The peers' regions that a queue used last. Finding them again takes no lock.
+/// A queue's cache of the peers' regions that it used last. A hit takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct ViewCache([Option<Viewed>; 4]);
 
-/// A peer's number, its region, and the view of it if it is mapped here.
+/// A peer's number, a region of the peer, and the region's view if it is mapped here.
 type Viewed = (u64, Place, Option<View>);
 
 impl ViewCache {
-    /// The address of the byte at `offset` of a peer's region, if it is mapped here. The address is valid
-    /// until the cache is used again. The caller has checked `offset` against the region.
+    /// The address of the byte at `offset` of a peer's region; `None` if the region is not mapped here. The
+    /// address is valid until the cache is used again. The caller has checked that `offset` lies within the
+    /// region.
     #[inline(always)]
     pub(crate) fn address(
         &mut self,

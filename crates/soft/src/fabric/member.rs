@@ -6,28 +6,29 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A process that uses the device, as its peers know it.
+/// A process that uses the device, as its peers see it in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FabricMember {
     /// PID; 0 if the slot is free.
     pub(crate) pid: u32,
-    /// The process's file descriptor of its segment.
+    /// The number of the process's file descriptor for its segment.
     pub(crate) fd: u32,
-    /// The first slot that the process has taken, and the number of slots that it had taken before this one.
+    /// The first slot that the process took, and the number of slots that it took before this slot.
     pub(crate) first_slot: u32,
     pub(crate) place: u32,
-    /// Start time in clock ticks since boot; a random number if the member has no PID.
+    /// Start time of the process in clock ticks since boot; a random number if the member has no PID.
     pub(crate) start_time: u64,
 }
 
-/// In place of a PID, for a member that is identified by its slot and a random number alone.
+/// Stands for the PID of a member that is identified by its slot and a random number only.
 const NO_PID: u32 = u32::MAX;
 
 impl FabricMember {
-    /// This process as a member of a fabric in which PIDs mean nothing to other processes.
+    /// This process as a member of a fabric that may span PID namespaces, where a PID does not identify a
+    /// process.
     pub(super) fn joined() -> io::Result<FabricMember> {
         let mut random = [0; 8];
-        // This few random bytes arrive in one call.
+        // getrandom(2) returns all requested bytes in one call, up to 256 bytes.
         getrandom(&mut random, GetRandomFlags::empty())?;
         let start_time = u64::from_ne_bytes(random);
         Ok(FabricMember { pid: NO_PID, fd: 0, start_time, first_slot: 0, place: 0 })
@@ -38,12 +39,12 @@ impl FabricMember {
         self.pid != NO_PID
     }
 
-    /// The PID; 0 if it means nothing here.
+    /// The PID; 0 if the member has none.
     pub(crate) fn number(&self) -> u32 {
         if self.has_pid() { self.pid } else { 0 }
     }
 
-    /// Process `pid` as a member, if it is alive.
+    /// Process `pid` as a member; `None` if no such process is alive.
     pub(crate) fn of(pid: u32, fd: u32) -> io::Result<Option<FabricMember>> {
         let found = ProcessStart::of(pid)?;
         Ok(found.map(|ProcessStart { pid, start_time }| FabricMember {
@@ -55,10 +56,10 @@ impl FabricMember {
         }))
     }
 
-    /// Whether this very process is still running.
+    /// Whether this process is still running. A process that reuses its PID has another start time.
     ///
     /// # Errors
-    /// If that cannot be found out. The process must then not be taken for dead.
+    /// If /proc cannot be read. The caller must then not treat the process as dead.
     pub(crate) fn is_alive(&self) -> io::Result<bool> {
         ProcessStart { pid: self.pid, start_time: self.start_time }.is_alive()
     }
@@ -87,12 +88,12 @@ pub(super) struct MemberSlot {
     start_time: u64,
     first_slot: u32,
     place: u32,
-    /// Checksum of the other fields. It detects slots that are half written.
+    /// Checksum of the other fields, which detects half-written slots.
     sum: u64,
 }
 
 impl MemberSlot {
-    /// The member in the slot, if the slot is whole and not free.
+    /// The member in the slot; `None` if the slot is free or half written.
     pub(super) fn member(self) -> Option<FabricMember> {
         let MemberSlot { pid, fd, start_time, first_slot, place, sum } = self;
         let member = FabricMember { pid, fd, start_time, first_slot, place };

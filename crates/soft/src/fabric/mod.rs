@@ -1,5 +1,5 @@
-//! The processes that use the device: how they find, map and wake each other, and how they detect that one
-//! has exited.
+//! The processes that use the device: how they find, map and wake each other, and how they detect that a
+//! process has exited.
 
 pub(crate) mod copier;
 pub(crate) mod domains;

@@ -18,7 +18,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A process and its segment.
+/// Another process that this process has opened, and its segment.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// Number of its slot among the processes that use the device.
@@ -26,12 +26,13 @@ pub(crate) struct Peer {
     pub(crate) member: FabricMember,
     pub(crate) segment: Segment,
     pub(crate) views: Views,
-    /// Link to the peer's thread, which accesses memory that this process cannot access itself. `None` if the
-    /// kernel allows this process the access.
+    /// Link to the peer's service thread, which accesses the peer's memory for this process. `None` if the
+    /// kernel lets this process access that memory itself.
     pub(crate) link: Option<Link>,
-    /// Copy records of this process in the peer's segment that no requester has.
+    /// Spare copy records in the peer's segment, held by this process and used by no requester.
     pub(super) spare_copies: SpareCopies,
-    /// pidfd that reports the peer's exit at once. `None` if pidfds would take too many file descriptors.
+    /// pidfd that reports the peer's exit at once. `None` if the kernel has no pidfds, or if pidfds would
+    /// take too many file descriptors.
     process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
     dead: AtomicBool,
@@ -56,8 +57,8 @@ impl Peer {
             .custom_flags(libc::O_CLOEXEC)
             .open(format!("/proc/{}/fd/{}", member.pid, member.fd))?;
         let segment = segment_of(&file)?;
-        // From here on the PID is known to mean this process: it was still running after the file descriptor
-        // for it had been opened.
+        // If `member` still runs now, the files that were opened by its PID belong to `member` and not to a
+        // process that reuses the PID.
         if !member.is_alive()? {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -77,7 +78,7 @@ impl Peer {
         Peer { slot, member, segment, views, link, spare_copies, process, registry, dead }
     }
 
-    /// A process in this slot that has answered.
+    /// Creates a peer from the answer of the process in this slot. The segment must belong to this user.
     pub(crate) fn met(
         slot: u32,
         member: FabricMember,
@@ -89,7 +90,8 @@ impl Peer {
         Ok(Peer::with(slot, member, (segment, Some(met.link)), process, registry))
     }
 
-    /// A file descriptor that becomes readable when the process exits, if the peer has one.
+    /// The peer's pidfd, which becomes readable when the peer exits; `None` if this process keeps no pidfd of
+    /// the peer.
     pub(crate) fn process(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         lock(&self.process)
     }
@@ -106,13 +108,13 @@ impl Peer {
     pub(crate) fn set_dead(&self) {
         self.dead.store(true, Relaxed);
         self.views.forget();
-        // An unused QP may keep the peer alive for long, so the files are closed here.
+        // The files are closed here, because an unused QP may keep this `Peer` for a long time.
         *lock(&self.process) = None;
         self.link.iter().for_each(Link::close);
     }
 
-    /// Writes an event to a pipe of the process. `fd` comes from the peer's segment, so the file that it
-    /// names is checked before it is opened.
+    /// Writes an event to a pipe of the peer. `fd` is a file descriptor of the peer. It comes from shared
+    /// memory, so the file is checked before it is opened.
     pub(crate) fn write_to_pipe(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         if let Some(link) = &self.link {
             return link.wake(fd, event);
@@ -125,7 +127,7 @@ impl Peer {
         }
         let mut pipe: File =
             OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
-        // The number may mean another file by now.
+        // The peer may have opened another file under this number after the check.
         if !is_pipe(&pipe.metadata()?) {
             return Err(refused());
         }
@@ -133,7 +135,7 @@ impl Peer {
     }
 }
 
-/// The segment in a file. The file must belong to this user.
+/// Opens the segment in a file. The file must belong to this user.
 fn segment_of(file: &File) -> io::Result<Segment> {
     match file.metadata()?.uid() == user() {
         true => Segment::open(file),
@@ -141,20 +143,22 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a pidfd; `None` if there are none, or it would leave too few file descriptors for the program.
+/// Opens a pidfd; `None` if the kernel has no pidfds, or if too few file descriptors would be left for the
+/// program.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
-        // Also a kernel without pidfds, or valgrind(1), which does not know them.
+        // `ENOSYS` comes from a kernel without pidfds, and from valgrind(1), which does not know them.
         Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether the program has at least as many file descriptors left as are open.
+/// Whether the number of this file descriptor is below half of `RLIMIT_NOFILE`, so that the other half is
+/// left to the program.
 fn leaves_room(file: &OwnedFd) -> bool {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    // The kernel gives the lowest free number.
+    // The kernel gives the lowest free number, so this number shows how many are in use.
     (file.as_raw_fd() as u64) < most / 2
 }

@@ -1,4 +1,5 @@
-//! Pipes that wake a program: completion channels and asynchronous events.
+//! The pipes behind completion channels and asynchronous events. A program that reads or polls such a pipe is
+//! woken by each event.
 
 use super::peer::Owner;
 use crate::memory::records::{EVENT_BYTES, EventRecord};
@@ -12,8 +13,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// Write ends of all pipes of this process.
 static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
 
-/// A pipe of events. The program holds the read end. Every process that fills one of the program's queues
-/// writes to the write end. Each write has one event, so events never mix.
+/// A pipe of events. The program waits on the read end. Each process that fills one of the program's queues
+/// writes to the write end. A write is one whole event, so events never mix (pipe(7), `PIPE_BUF`).
 #[derive(Debug)]
 pub(crate) struct EventPipe {
     read: OwnedFd,
@@ -34,12 +35,14 @@ impl EventPipe {
         self.read.as_raw_fd()
     }
 
-    /// The number of the write end in records: plus 1.
+    /// The number of the write end in records: the file descriptor plus 1, because 0 in a record means no
+    /// pipe.
     pub(crate) fn in_record(&self) -> u32 {
         self.write.as_raw_fd() as u32 + 1
     }
 
-    /// The next event. It waits for one unless the program has made the read end non-blocking.
+    /// Reads the next event. The call blocks until an event arrives, unless the program has made the read end
+    /// non-blocking.
     pub(crate) fn next(&self) -> io::Result<EventRecord> {
         let mut bytes = [0; EVENT_BYTES];
         match rustix::io::read(&self.read, &mut bytes)? {
@@ -56,9 +59,9 @@ impl Drop for EventPipe {
     }
 }
 
-/// Writes an event to the pipe that a record of `owner` names, if it names one. An event that cannot be
-/// delivered is lost: its reader has exited or does not read. `false` if this process cannot open a file now,
-/// or if too many requests are outstanding at the peer's thread.
+/// Writes an event to the pipe that a record of `owner` names, if the record names a pipe. `false` if this
+/// process cannot open a file now, or if the socket to the peer's service thread is full; a later call may
+/// succeed. Any other event that cannot be written is lost, because its reader has exited or does not read.
 pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> bool {
     let Some(fd) = fd_in_record.checked_sub(1) else { return true };
     match owner {
@@ -76,7 +79,8 @@ pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> b
             let error = peer.write_to_pipe(fd, event).err().and_then(|error| error.raw_os_error());
             match error {
                 Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => false,
-                // For a pipe, this error means that its reader does not read.
+                // On a link, this error means that the socket is full. On a pipe, it means that the program
+                // does not read.
                 Some(libc::EAGAIN) => peer.link.is_none(),
                 _ => true,
             }

@@ -30,8 +30,9 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// QP numbers begin among this many, so that fabrics have different ones. The records before the first QP's
-/// take memory.
+/// Upper bound on the index of a process's first QP, exclusive. The index depends on the fabric's identity,
+/// so that fabrics have different QP numbers. The bound is low because the records below the first QP's
+/// record take memory.
 const FIRST_QPS: usize = 1 << 10;
 
 /// Everything of the device that belongs to this process, apart from its objects. It is created when the
@@ -54,11 +55,11 @@ pub(crate) struct Process {
     pub(crate) progress: Progress,
     /// The number under which this process claims RECVs.
     pub(crate) claimer: u32,
-    /// This process as the holder of copy records, and the ones of its own segment that no requester has.
+    /// This process as the holder of copy records, and the spare copy records of its own segment.
     copies: CopyHolder,
     spare_copies: SpareCopies,
-    /// Copies into this process's memory that no call waits for any more: indices of their records, and their
-    /// counts.
+    /// Copies to or from this process's memory that no call waits for any more: the counts in their copy
+    /// records, by the records' indices.
     pub(super) given_up: Mutex<HashMap<usize, u64>>,
     pub(super) word_mutexes: WordMutexes,
     /// The name of the socket for requests of peers, if this process has one.
@@ -66,17 +67,17 @@ pub(crate) struct Process {
     registry: Registry,
     /// This process's entry in the registry.
     member: FabricMember,
-    /// Peers that have not answered yet, by their slots. A thread that meets a peer holds the lock, so that
-    /// no other thread meets it too.
+    /// Peers that have not answered yet, by their slots. A thread that opens a peer holds the lock, so that
+    /// no other thread opens this peer too.
     meetings: Mutex<HashMap<u32, Meeting>>,
-    /// PID of the process that was met last in each slot; 0 if it means nothing here.
+    /// PID of the process that was met last in each slot; 0 if the process may be in another PID namespace.
     met: Mutex<HashMap<u32, u32>>,
 }
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Process {
-    /// The one instance of this process, created on first use.
+    /// The only instance in this process, created on first use.
     pub(crate) fn current() -> Result<&'static Process, Errno> {
         static MAKING: Anew<()> = Anew::new(());
         let _making = MAKING.lock();
@@ -96,7 +97,8 @@ impl Process {
         Ok(process)
     }
 
-    /// Creates the instance, and the socket for requests of peers if they need it.
+    /// Creates the instance. Also creates the listening socket for requests of peers, if peers need the
+    /// service thread.
     fn new() -> Result<(Process, Option<Private>), Errno> {
         prepare();
         let own = crate::memory::arena::own().map_err(explain)?;
@@ -109,7 +111,7 @@ impl Process {
         let member = registry.find(slot).map_err(explain)?.ok_or(ENOMEM)?;
         let claimer = claimer(&member);
         own.segment.slots.set(0, slot);
-        // A child of fork(2) registers itself. Relaxed: no other process knows the segment yet.
+        // A child of fork(2) registers itself. Relaxed: no other process can find the segment yet.
         let copies = CopyHolder { number: claimer + 1, takes_fence: takes_global_fence() };
         own.segment.copies().has_fence.store(has_global_fence().into(), Relaxed);
         let first = |of: usize| Identity::own().first(of as u32);
@@ -140,8 +142,8 @@ impl Process {
         Ok((process, listener))
     }
 
-    /// Whether the process with this claimer number has exited, or has become another program. `false` if
-    /// that cannot be found out.
+    /// Whether the process with this claimer number has exited, or has become another program by execve(2).
+    /// `false` if that cannot be found out.
     pub(crate) fn is_gone(&self, who: u32) -> bool {
         if who == self.claimer {
             return false;
@@ -155,25 +157,29 @@ impl Process {
         })
     }
 
-    /// PID of the living process with this claimer number; `None` if it means nothing here.
+    /// PID of the process with this claimer number; `None` if the process has left its slot, or may be in
+    /// another PID namespace.
     pub(super) fn pid_of(&self, who: u32) -> Option<u32> {
         let slot = who & (PROCESSES as u32 - 1);
         let member = self.registry.find(slot).ok().flatten()?;
         (claimer(&member) == who && member.has_pid()).then_some(member.pid)
     }
 
-    /// A requester of this process that accesses memory of this process. ENOMEM if there are too many.
+    /// A requester of this process that accesses memory of this process. Fails with `ENOMEM` if all copy
+    /// records of this process are in use.
     pub(crate) fn copier(&'static self) -> Result<Arc<Copier>, Errno> {
         let own = (self.segment, &self.spare_copies);
         Copier::own(own, self.copies, |holder| self.is_gone(holder - 1)).ok_or(ENOMEM)
     }
 
-    /// A requester of this process that accesses memory of a peer. `None` if the peer has too many.
+    /// A requester of this process that accesses memory of a peer. `None` if all copy records of the peer are
+    /// in use.
     pub(crate) fn copier_at(&self, peer: &Arc<Peer>) -> Option<Arc<Copier>> {
         Copier::at(peer, self.copies, |holder| self.is_gone(holder - 1))
     }
 
-    /// The process that a QP number belongs to; `None` if there is no such process or it cannot be reached.
+    /// The other process that a QP number belongs to; `None` if no other process has the number, or the
+    /// process cannot be reached.
     pub(crate) fn peer(&'static self, qpn: u32) -> Option<Arc<Peer>> {
         let slot = slot_of(qpn);
         if slot as usize >= PROCESSES || self.is_own(qpn) {
@@ -209,7 +215,7 @@ impl Process {
 
     /// Attaches a QP of this process to a multicast group.
     pub(crate) fn attach(&self, index: u32, group: Group) -> Result<(), Errno> {
-        // First, because senders look for members only in processes with this mark.
+        // The mark comes first, because senders look for group members only in processes with this mark.
         self.registry.set_in_groups(slot_of(self.qp_num(index)), true)?;
         self.groups.attach(self.segment, index, group)
     }
@@ -240,8 +246,8 @@ impl Process {
         self.segment.slots.qp_num(index)
     }
 
-    /// An index for a new QP. ENOMEM if this process has as many QPs as it can have, or the fabric has no
-    /// slot left for more.
+    /// An index for a new QP. Fails with `ENOMEM` if this process has the maximum number of QPs, or if it
+    /// needs a further slot and the fabric has none left.
     pub(crate) fn hold_qp_index(&'static self) -> Result<HeldNumber, Errno> {
         self.qp_indices.hold(|place| {
             let slot = self.registry.join_again(self.member, &self.segment.slots)?.ok_or(ENOMEM)?;
@@ -253,13 +259,13 @@ impl Process {
         })
     }
 
-    /// Calls `look` with the segment of the process that a QP number belongs to; `None` if it cannot be
-    /// reached.
+    /// Calls `look` with the segment of the process that a QP number belongs to; `None` if that process
+    /// cannot be reached.
     pub(crate) fn look_at<T>(&'static self, qpn: u32, look: impl FnOnce(&Segment) -> Option<T>) -> Option<T> {
         if self.is_own(qpn) { look(self.segment) } else { look(&self.peer(qpn)?.segment) }
     }
 
-    /// Whether a process has the slot that a QP number belongs to, and is alive.
+    /// Whether a living process has the slot that a QP number belongs to.
     pub(crate) fn has_peer(&self, qpn: u32) -> bool {
         self.member_of(qpn).is_some_and(|member| self.registry.is_alive(slot_of(qpn), &member))
     }
@@ -269,15 +275,15 @@ impl Process {
         self.registry.find(slot_of(qpn)).ok().flatten()
     }
 
-    /// The PID and the claimer number of the process that a QP number belongs to. The PID is 0 if it means
-    /// nothing to other processes.
+    /// The PID and the claimer number of the process that a QP number belongs to; both are 0 if no process
+    /// has its slot. The PID is 0 if the fabric may span PID namespaces.
     pub(crate) fn known_as(&self, qpn: u32) -> (u32, u32) {
         let member = if self.is_own(qpn) { Some(self.member) } else { self.member_of(qpn) };
         member.map_or((0, 0), |member| (member.number(), claimer(&member)))
     }
 
-    /// PID of the process that a QP number belongs to, or was last seen to belong to; 0 if it means nothing
-    /// here.
+    /// PID of the process that was last met under this QP number's slot, or has this slot now. 0 if the
+    /// fabric may span PID namespaces; `None` if no such process is known.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {
             return Some(std::process::id());
@@ -286,12 +292,13 @@ impl Process {
         met.or_else(|| self.member_of(qpn).map(|member| member.number()))
     }
 
-    /// The process in a slot; `None` if there is none, it has exited, or it has not answered yet.
+    /// Opens the process in a slot; `None` if the slot is free, or the process has exited or has not answered
+    /// yet.
     fn open(&'static self, slot: u32, meetings: &mut HashMap<u32, Meeting>) -> std::io::Result<Option<Peer>> {
         let Some(member) = self.registry.find(slot)? else { return Ok(None) };
         let known = meetings.remove(&slot).filter(|meeting| meeting.is_with(&member));
-        // This check comes first. A process that keeps opening files of an exited process keeps the kernel
-        // from removing it.
+        // This check comes first: opening files of an exited process again and again would keep the kernel
+        // from removing that process.
         if self.registry.has_ended(slot, &member) {
             return Ok(None);
         }
@@ -312,7 +319,7 @@ impl Process {
         };
         match opened {
             Ok(peer) => Ok(Some(peer)),
-            // The process has exited meanwhile.
+            // The process has exited during this call.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -324,7 +331,8 @@ fn explain(error: std::io::Error) -> Errno {
     Errno::from(error)
 }
 
-/// Like [`explain`], and names the fabric's folder, which the system's error does not name.
+/// Prints why this process cannot use the device, and the path of the fabric's folder, which the system's
+/// error does not contain.
 fn explain_fabric(error: std::io::Error) -> Errno {
     let folder = FabricPlace::own().and_then(|place| place.path());
     match (error.raw_os_error(), folder) {
@@ -336,8 +344,9 @@ fn explain_fabric(error: std::io::Error) -> Errno {
     }
 }
 
-/// The number under which a process claims RECVs: its first slot, and bits that differ from the slot's
-/// earlier processes. It is not 0, so that a slot shows whether a process is placing its payload.
+/// The number under which a process claims RECVs: its first slot, and bits by which it differs from earlier
+/// processes in the slot. The number is not 0, because a 0 in a RECV's slot means that no process is placing
+/// a payload there.
 fn claimer(member: &FabricMember) -> u32 {
     const REST: u32 = CLAIMER_BITS - PROCESSES.trailing_zeros();
     // Fibonacci hashing, because start times are close to each other.
@@ -346,8 +355,8 @@ fn claimer(member: &FabricMember) -> u32 {
     member.first_slot | rest << PROCESSES.trailing_zeros()
 }
 
-/// Prints why a living process cannot be reached, once for each cause. To programs it looks like an exited
-/// process.
+/// Prints why a living process cannot be reached, once for each error number. To the program, that process
+/// looks as if it had exited.
 pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     static SAID: Anew<BTreeSet<Option<i32>>> = Anew::new(BTreeSet::new());
     if SAID.lock().insert(error.raw_os_error()) {
@@ -368,7 +377,7 @@ pub(crate) fn say_unreachable(qpn: u32, error: &std::io::Error) {
     }
 }
 
-/// Preparations before the first use, made once.
+/// Prepares this process for the device before the first use. Only the first call has an effect.
 fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -382,12 +391,12 @@ fn prepare() {
     });
 }
 
-/// A child starts anew: its parent's instance is not the child's.
+/// Runs in the child of a fork(2), which creates an instance of its own when it first uses the device.
 extern "C" fn in_child() {
     CURRENT.store(std::ptr::null_mut(), Release);
 }
 
-/// Frees this process's slot.
+/// Frees this process's slots.
 extern "C" fn at_exit() {
     let process = CURRENT.load(Acquire);
     if !process.is_null() {
@@ -398,14 +407,15 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Indices for QPs. A process takes a further slot when all indices of the slots that it has are in use.
+/// The indices for QPs of a process. The process takes a further slot when all indices of its slots are in
+/// use.
 #[derive(Debug)]
 struct QpIndices {
     /// The indices of each slot that the process has.
     slots: [OnceLock<Numbers>; SLOTS],
-    /// The first number to give in each slot.
+    /// Offset of the first index to give in each slot.
     first: u32,
-    /// Held by the thread that takes an index, so that only one takes a slot.
+    /// Held by a thread that takes an index, so that only one thread at a time takes a slot.
     taking: Mutex<()>,
 }
 
@@ -417,14 +427,15 @@ impl QpIndices {
         indices
     }
 
-    /// The indices of the slot at this place in the order of the process's slots.
+    /// The indices of the process's slot number `place`, counted from 0 in the order in which the process
+    /// took its slots.
     fn of_slot(&self, place: usize) -> &Numbers {
         let base = (place as u32) << QP_BITS;
         let all = base + QPS_IN_SLOT.start..base + QPS_IN_SLOT.end;
         self.slots[place].get_or_init(|| Numbers::new(all, base + self.first))
     }
 
-    /// A free index. `begin` takes the slot at this place in the order of the process's slots.
+    /// A free index. `begin` takes a further slot for the process: slot number `place`, counted from 0.
     fn hold(&'static self, begin: impl Fn(usize) -> Result<(), Errno>) -> Result<HeldNumber, Errno> {
         let _taking = lock(&self.taking);
         for (place, slot) in self.slots.iter().enumerate() {
@@ -439,7 +450,7 @@ impl QpIndices {
     }
 }
 
-/// Numbers for objects. Numbers that were never used come first, then the one that was freed longest ago.
+/// Numbers for objects. Unused numbers are given first, then the number that was freed longest ago.
 #[derive(Debug)]
 pub(crate) struct Numbers(Mutex<NumbersState>);
 
@@ -453,14 +464,14 @@ struct NumbersState {
 }
 
 impl Numbers {
-    /// All numbers of a range; the first number to give is `first`, or the range's first if `first` lies
-    /// outside.
+    /// All numbers of a range. The first number to give is `first`, or the start of the range if `first` lies
+    /// outside the range.
     fn new(all: Range<u32>, first: u32) -> Numbers {
         let (next, left) = (if all.contains(&first) { first } else { all.start }, all.len() as u32);
         Numbers(Mutex::new(NumbersState { all, next, left, free: Default::default() }))
     }
 
-    /// Takes a number, which returns when the result is dropped.
+    /// Takes a number, which is free again when the result is dropped.
     pub(crate) fn hold(&'static self) -> Result<HeldNumber, Errno> {
         Ok(HeldNumber { numbers: self, number: self.take()? })
     }
@@ -481,7 +492,7 @@ impl Numbers {
     }
 }
 
-/// A number that an object has. It is free for another object when this is dropped.
+/// A number in use by an object. Dropping this value frees the number.
 #[derive(Debug)]
 pub(crate) struct HeldNumber {
     numbers: &'static Numbers,

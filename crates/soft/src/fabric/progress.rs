@@ -1,7 +1,7 @@
-//! Retries of work requests that could not be carried out when they were posted.
+//! Retries work requests that could not be carried out when they were posted.
 //!
-//! The program retries them when it polls. So does a helper thread, which this process starts when it is
-//! first needed. The thread also detects peers that exit.
+//! The program's own threads retry these work requests when they poll. A helper thread retries them too, and
+//! also detects peers that exit. The process starts this thread when it is first needed.
 
 use super::peer::Peer;
 use crate::sync::lock;
@@ -16,28 +16,30 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest sleep of the thread while a work request waits, because a QP may have been destroyed.
+/// The longest and the shortest sleep of the helper thread while a work request waits. The longest is short
+/// because a QP may be destroyed meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// The epoll(7) data of the event that wakes the thread. The data of a peer's event is the peer's address.
 const WAKE: u64 = 0;
-/// Period of two checks: for exited peers without an event, and for programs that sleep although they should
-/// not.
+/// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
+/// programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// An object with work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
-    /// Retries waiting work requests. Returns when to retry next, or `None` if none waits.
+    /// Retries the waiting work requests. Returns when to retry next; `None` if no work request waits.
     fn advance(&self) -> Option<Instant>;
 
-    /// Whether a work request waits or may begin to wait at this moment. It never blocks: the caller holds
-    /// the lock of the list of waiting objects. An object that begins to wait acquires that lock second.
+    /// Whether a work request waits, or may begin to wait at this moment. The call never blocks, because its
+    /// caller holds the lock of the list of waiting objects. An object that begins to wait acquires that lock
+    /// after its own.
     fn waits(&self) -> bool;
 }
 
-/// An object that may have completions of which its sleeping program was not notified.
+/// An object with completions, whose sleeping program may have missed a notification.
 pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
-    /// Notifies the program if there are such completions. Called every [`LOOK_EVERY`].
+    /// Notifies the program if it sleeps although completions are ready. Called every [`LOOK_EVERY`].
     fn look(&self);
 }
 
@@ -45,15 +47,15 @@ pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`, to detect an empty list without the lock.
+    /// Length of `waiting`. A poll tests it without the lock.
     count: AtomicUsize,
     /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,
     sleeping: Mutex<Vec<Weak<dyn Sleeping>>>,
-    /// Wakes the thread. It is opened before the thread starts, because a process without free file
-    /// descriptors needs the thread most.
+    /// An eventfd that wakes the thread. It is opened before the thread starts, because a process without
+    /// free file descriptors needs the thread most.
     wake: OwnedFd,
-    /// Everything that the thread waits for (epoll(7)).
+    /// The epoll(7) instance with everything that the thread waits for.
     all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
@@ -87,7 +89,7 @@ impl Progress {
         })
     }
 
-    /// Retries a QP's work requests until none waits.
+    /// Adds a QP whose work requests are retried until none of them waits.
     pub(crate) fn add(&'static self, qp: Arc<dyn Waiting>) {
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| Arc::ptr_eq(other, &qp)) {
@@ -106,7 +108,7 @@ impl Progress {
         }
     }
 
-    /// Retries waiting work requests; returns when the next retry is due.
+    /// Retries waiting work requests. Returns when the next retry is due; `None` if no work request waits.
     fn attempt(&self) -> Option<Instant> {
         let qps = lock(&self.waiting).clone();
         let mut next = None;
@@ -115,7 +117,7 @@ impl Progress {
                 Some(due) => next = Some(next.map_or(due, |n: Instant| n.min(due))),
                 None => {
                     let mut waiting = lock(&self.waiting);
-                    // A work request may have begun to wait just now.
+                    // Another thread may have posted a work request that waits since `advance` returned.
                     if !qp.waits() {
                         waiting.retain(|other| !Arc::ptr_eq(other, &qp));
                         self.count.store(waiting.len(), Release);
@@ -157,7 +159,7 @@ impl Progress {
     /// peers.
     fn wait(&self, timeout: Option<Duration>) -> Vec<u64> {
         let timeout = timeout.and_then(|span| Timespec::try_from(span.max(SHORTEST_SLEEP)).ok());
-        // epoll_wait(2) counts in milliseconds, so poll(2) measures the time.
+        // ppoll(2) measures the time, because epoll_wait(2) takes only milliseconds.
         if poll(&mut [PollFd::new(&self.all, PollFlags::IN)], timeout.as_ref()).is_err() {
             std::thread::sleep(SHORTEST_SLEEP);
         }
@@ -167,15 +169,16 @@ impl Progress {
         let mut ended: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
         if ended.contains(&WAKE) {
             ended.retain(|id| *id != WAKE);
-            // Nothing is there if another thread has read it.
+            // The read fails if the eventfd's counter is 0 again. The failure does not matter.
             let _ = read(&self.wake, &mut [0; 8]);
         }
         ended
     }
 
-    /// Marks peers as dead: the ones with these ids, and if `look` is set, exited ones without an event.
+    /// Marks exited peers as dead and stops watching them. `ended` has the ids of peers whose exit caused an
+    /// event. If `look` is set, the other peers are checked too.
     fn bury(&self, ended: &[u64], look: bool) {
-        // Closed file descriptors leave epoll(7) by themselves.
+        // `set_dead` closes the peer's pidfd, which also removes it from the epoll(7) instance.
         lock(&self.peers).retain(|_, Watched { peer, told }| {
             let has_ended = *told && ended.contains(&id_of(peer)) || !*told && look && peer.has_ended();
             if has_ended {
@@ -188,11 +191,11 @@ impl Progress {
     fn wake(&'static self) {
         let mut started = lock(&self.started);
         if !*started {
-            // If no thread can be started now, it may be possible later. The program's polls help too.
+            // If the thread cannot be started now, the next call tries again. The program's polls help too.
             *started = start(self);
         }
         drop(started);
-        // It fails if the counter is full, but then the thread wakes anyway.
+        // The write fails if the counter is full, but then the thread wakes anyway.
         let _ = write(&self.wake, &1u64.to_ne_bytes());
     }
 }
@@ -225,7 +228,8 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
     Arc::as_ptr(peer).addr() as u64
 }
 
-/// Adds an event with this id for data that can be read from a file descriptor.
+/// Adds a file descriptor to an epoll(7) instance. An event with this id is reported when the descriptor is
+/// readable.
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
 }

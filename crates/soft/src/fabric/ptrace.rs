@@ -1,8 +1,10 @@
-//! Gives other processes of this user access to this process's memory if Yama denies it.
+//! Lets other processes of this user access this process's memory where Yama, a Linux security module, would
+//! deny the access.
 //!
 //! Peers move bytes to and from private memory by process_vm_writev(2), which needs the right to ptrace(2)
-//! the process. With a `ptrace_scope` of 1, Yama gives this right to parents alone. A process may extend the
-//! right to one other process or to all processes, but not to the processes of a fabric.
+//! the process. With a `ptrace_scope` of 1, Yama gives this right only to ancestors of the process. By
+//! PR_SET_PTRACER(2const), a process may give the right to one other process or to all processes, but not to
+//! the processes of a fabric.
 
 use doorbell_launch::say::say;
 use doorbell_launch::variables::PTRACE;
@@ -11,7 +13,8 @@ use rustix::process::{PTracer, set_ptracer};
 /// The file in which the kernel reports Yama's setting; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
-/// Opens this process if that helps, and prints that it did.
+/// Lets all processes of this user access this process's memory, if the setting allows it and Yama would deny
+/// the access. Prints a message about it.
 pub(crate) fn open() {
     let scope = std::fs::read_to_string(SCOPE).unwrap_or_default();
     if is_wanted() && helps(&scope) && set_ptracer(PTracer::Any).is_ok() {
@@ -24,7 +27,7 @@ pub(crate) fn open() {
     }
 }
 
-/// Whether this process may be opened.
+/// Whether peers may access this process's memory directly: `DOORBELL_PTRACE` is unset or `yes`.
 pub(crate) fn is_wanted() -> bool {
     match std::env::var(PTRACE).as_deref() {
         Ok("no") => false,
@@ -42,8 +45,8 @@ pub(crate) fn is_wanted() -> bool {
     }
 }
 
-/// Whether a process can open itself. With scope 0 it is open already. Scopes 2 and 3 exclude all but
-/// administrators.
+/// Whether PR_SET_PTRACER has an effect with this `ptrace_scope`. Scope 0 allows the access anyway. Scopes 2
+/// and 3 deny it to all processes without `CAP_SYS_PTRACE`.
 fn helps(scope: &str) -> bool {
     scope.trim() == "1"
 }

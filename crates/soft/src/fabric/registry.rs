@@ -1,9 +1,9 @@
 //! The registry, in which the processes of one user find each other.
 //!
 //! The registry is a file in the fabric's folder with a slot for each process. The slot's number is part of
-//! the process's QP numbers. A process holds a lock on its slot's bytes as long as it lives. No process waits
-//! for such a lock, because its holder may be stopped. The file is never mapped, so that no change to it can
-//! crash a reader.
+//! the process's QP numbers. A process locks the bytes of its slot until it exits. No process waits for such
+//! a lock, because the holder may be stopped. The file is never mapped, because a reader of a mapping would
+//! crash if another process truncated the file.
 
 use super::folder::{FabricFolder, in_own};
 use super::locks;
@@ -24,8 +24,9 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a slot in the file.
 const SLOT_BYTES: u64 = size_of::<MemberSlot>() as u64;
-/// Offset of one byte for each slot, behind the slots. It is nonzero if the slot's process may have QPs in
-/// multicast groups. Senders to groups read only the segments of such processes.
+/// Offset of the marks in the file, behind the slots. Each slot has a mark of one byte, which is nonzero if
+/// the slot's process may have QPs in multicast groups. Senders to groups read only the segments of marked
+/// processes.
 const IN_GROUPS_AT: u64 = PROCESSES as u64 * SLOT_BYTES;
 
 /// The opened registry of this process's fabric.
@@ -52,7 +53,7 @@ impl Registry {
         Ok(Some(Registry { file, folder, is_joined, first }))
     }
 
-    /// Whether the fabric has processes of other PID namespaces.
+    /// Whether the fabric may have processes of other PID namespaces.
     pub(crate) fn is_joined(&self) -> bool {
         self.is_joined
     }
@@ -79,18 +80,18 @@ impl Registry {
         })
     }
 
-    /// Takes a further slot for this process, which is `me` in the first of its slots; `None` if no slot is
-    /// free.
+    /// Takes a further slot for this process; `None` if no slot is free. `me` is the entry in the process's
+    /// first slot, and `own` are the slots that the process has.
     pub(crate) fn join_again(&self, me: FabricMember, own: &Slots) -> io::Result<Option<u32>> {
         let place = own.all().count() as u32;
         self.take_slot(own, |_| FabricMember { place, ..me })
     }
 
-    /// Takes a slot for this process, and writes the member there; `None` if no slot is free.
+    /// Takes a slot for this process and writes `member(slot)` there; `None` if no slot is free.
     fn take_slot(&self, own: &Slots, member: impl Fn(u32) -> FabricMember) -> io::Result<Option<u32>> {
         for place in 0..PROCESSES as u32 {
             let slot = (self.first + place) % PROCESSES as u32;
-            // A lock does not exclude the process that has it.
+            // A lock does not exclude its own holder, so the process's own slots are skipped.
             if !own.has(slot) && locks::lock(self.file.get(), self.bytes(slot), false)? {
                 reach(Point::SlotLocked);
                 // The previous process in the slot may have been killed.
@@ -117,9 +118,9 @@ impl Registry {
         locks::is_locked(self.file.get(), at..at + 1)
     }
 
-    /// Acquires this process's lock on a byte, in place of any lock that it holds there; `false` if another
-    /// process's lock excludes it. Locks exclude each other unless none is `alone`. The lock ends with the
-    /// process.
+    /// Acquires a lock on a byte for this process, in place of any lock that it holds there; `false` if
+    /// another process's lock excludes this one. An `alone` lock is exclusive, and all other locks are
+    /// shared. The lock ends when the process exits.
     pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
         locks::lock(self.file.get(), at..at + 1, !alone)
     }
@@ -129,7 +130,8 @@ impl Registry {
         locks::unlock(self.file.get(), at..at + 1)
     }
 
-    /// Lets peers find the socket with this name by another slot of its process.
+    /// Creates a symbolic link, so that peers find this process's socket `name` by a further slot of this
+    /// process.
     pub(crate) fn link_socket(&self, name: &str, slot: u32) -> io::Result<()> {
         let (folder, link) = (self.folder.opened(), slot.to_string());
         // The previous process in the slot may have been killed.
@@ -137,7 +139,7 @@ impl Registry {
         Ok(symlinkat(name, folder, &link)?)
     }
 
-    /// Records whether the process in a slot has QPs in multicast groups.
+    /// Marks whether the process in a slot may have QPs in multicast groups.
     pub(crate) fn set_in_groups(&self, slot: u32, is_in: bool) -> io::Result<()> {
         let at = IN_GROUPS_AT + u64::from(self.place(slot));
         // If the file ends before the slot's byte, nothing was recorded for the slot.
@@ -156,7 +158,7 @@ impl Registry {
         Ok(marked.map(|(place, _)| (self.first + place) % PROCESSES as u32).collect())
     }
 
-    /// The process in a slot, if there is one. It may be dead.
+    /// The process in a slot; `None` if the slot is free or half written. The process may have exited.
     pub(crate) fn find(&self, slot: u32) -> io::Result<Option<FabricMember>> {
         let mut found = FREE.slot();
         match self.file.get().read_exact_at(found.as_mut_bytes(), self.at(slot)) {
@@ -166,7 +168,7 @@ impl Registry {
         }
     }
 
-    /// Whether this process in a slot is alive; `true` if that cannot be found out.
+    /// Whether `member`, the process in a slot, is alive; `true` if that cannot be found out.
     pub(crate) fn is_alive(&self, slot: u32, member: &FabricMember) -> bool {
         match member.has_pid() {
             true => member.is_alive().unwrap_or(true),
@@ -174,8 +176,8 @@ impl Registry {
         }
     }
 
-    /// Whether this process in a slot has exited: the slot has another process, or its lock is free. Opens no
-    /// file.
+    /// Whether `member`, the process in a slot, has exited: the slot has another process, or the slot is not
+    /// locked. The call opens no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &FabricMember) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
         is_other || locks::is_locked(self.file.get(), self.bytes(slot)).is_ok_and(|locked| !locked)

@@ -1,8 +1,9 @@
-//! Revoking access to memory of this process. The calls that revoke it wait for the copies that still use it.
+//! Revocation of access to memory of this process. A call that revokes access waits for the copies that may
+//! still use it.
 //!
-//! A copy takes as long as its bytes need, and as the system lets its thread wait for a processor. Only a
-//! copy whose process is stopped is given up. The process may be stopped forever, and nothing can keep it
-//! from going on with the copy later.
+//! A copy runs until its bytes are moved, which includes the time that its thread waits for a processor. A
+//! call gives up a copy whose process is stopped, because that process may stay stopped forever. It also
+//! gives up any copy after 10 s. Nothing can keep the process from continuing such a copy later.
 
 use super::process::Process;
 use crate::memory::copies::{RunningCopy, running};
@@ -17,34 +18,39 @@ use std::time::{Duration, Instant};
 /// How long a process must be seen stopped before its copy is given up. Debuggers stop processes for a
 /// moment.
 const STOPPED: Duration = Duration::from_millis(50);
-/// Time after which any copy is given up. The largest message takes a second, on a processor of its own.
+/// Time after which any copy is given up. A thread with a processor of its own copies the largest message in
+/// one second.
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// Time between checks of the processes that copy.
 const LOOK: Duration = Duration::from_millis(1);
-/// Checks of the records before the thread yields its processor, and its sleep between later checks.
+/// Number of checks of the copy records before the thread yields its processor, and its sleep between checks
+/// after the first [`LOOK`].
 const SPINS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A copy that is waited for.
+/// A copy that a revoking call waits for.
 #[derive(Clone, Copy, Debug)]
 struct AwaitedCopy {
     copy: RunningCopy,
-    /// When its process was first seen stopped, if it was stopped since.
+    /// Since when the process of the copy has been stopped at each check; `None` if it was not stopped at the
+    /// last check.
     stopped: Option<Instant>,
 }
 
 impl Process {
-    /// Waits for the copies that may still use the revoked rights. `call` names the program's call that ends
-    /// then.
+    /// Waits for the copies that may still use the revoked rights. `call` names the program's call in
+    /// messages.
     pub(crate) fn settle(&self, _: Revoked, call: &str) {
         self.wait_for_copies(call);
     }
 
-    /// Waits until no copy runs that began before this call, for 10 s at most, or 50 ms if its process is
-    /// stopped. A copy that is given up is reported on standard error.
+    /// Waits until all copies that began before this call have ended. A copy is given up after 10 s, or once
+    /// its process has been stopped for 50 ms. Each copy that is given up is reported on standard error.
+    /// `call` names the program's call in that message.
     pub(crate) fn wait_for_copies(&self, call: &str) {
         reach(Point::Revoked);
-        // The rights were changed before. A copy that began and does not see the change is seen running.
+        // The caller has changed the rights. After the fence, each copy that does not see this change appears
+        // in its copy record as running.
         global_fence();
         let running = running(self.segment);
         if !running.is_empty() {
@@ -54,7 +60,7 @@ impl Process {
 
     #[cold]
     fn wait_for(&self, running: &[RunningCopy], call: &str) {
-        // A copy is given up once, not by each call.
+        // Copies that an earlier call gave up are not waited for again.
         let given_up = lock(&self.given_up).clone();
         let awaited = running.iter().filter(|copy| given_up.get(&copy.index) != Some(&copy.steps));
         let mut awaited: Vec<AwaitedCopy> =
@@ -77,7 +83,7 @@ impl Process {
                 looked = now;
                 awaited.retain_mut(|awaited| !self.is_over(awaited, begin, now, call));
             }
-            // Most copies end soon. The other ones need the processor.
+            // Most copies end soon. A longer copy may need this thread's processor.
             if now - begin < LOOK { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
         }
     }

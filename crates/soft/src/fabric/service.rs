@@ -1,7 +1,8 @@
-//! The service thread. It accesses this process's memory for processes that cannot, because they are in
-//! another PID namespace or because the kernel denies them the access.
+//! The service thread of this process. It accesses this process's memory on behalf of peers that are in
+//! another PID namespace, or to which the kernel denies the access.
 //!
-//! The thread waits for no process and trusts none. It looks up everything in this process's own regions.
+//! The thread never blocks on a peer, and trusts no peer. It checks each request against this process's own
+//! regions.
 
 use super::copier::Copier;
 use super::link::{Delivery, ServedBytes};
@@ -38,14 +39,15 @@ use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Sleep of the thread when it has no file descriptor left for a new connection.
+/// Sleep of the thread when no file descriptor is left for a new connection.
 const NO_FILE: Duration = Duration::from_millis(20);
 /// Most bytes of a message that is sent in parts.
 const LONGEST: usize = doorbell_transport::MAX_MESSAGE_BYTES as usize + 64;
 
-/// Receives a message as if this process had sent it to itself.
+/// Delivers messages to QPs and SRQs of this process.
 pub(crate) trait Delivers: Sync {
-    /// `message` is a header and the payload. Returns the reason if the message is refused.
+    /// Receives a message as if this process had sent it to itself. `message` is a header and the payload.
+    /// Returns the reason if the message is refused.
     fn deliver(&self, delivery: &Delivery, message: &[u8]) -> Option<u64>;
 }
 
@@ -56,12 +58,12 @@ pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
     let _ = DELIVERS.set(delivers);
 }
 
-/// A socket that listens in an open folder. The caller ensures that no living socket has the name, which is
-/// the number of a slot or a name that rdma_cm has claimed.
+/// Creates a socket that listens under `name` in an open folder. The name is the number of a slot, or a name
+/// that rdma_cm has claimed. The caller ensures that no socket of a living process has the name.
 pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
     let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
-    // A process that had the name before was killed.
+    // A socket of this name is left if its process was killed.
     let _ = std::fs::remove_file(&path);
     net::bind(&socket, &wire::address(folder, name)?)?;
     net::listen(&socket, libc::SOMAXCONN)?;
@@ -75,11 +77,11 @@ pub(crate) struct ServedProcess {
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
-    /// The thread as a requester that accesses this process's memory.
+    /// The thread's own requester, whose copy record covers its accesses to this process's memory.
     pub(crate) copier: Arc<Copier>,
 }
 
-/// Starts the serving thread.
+/// Starts the service thread.
 pub(crate) fn start(served: ServedProcess, listener: Private) -> io::Result<()> {
     spawn(c"doorbell", move || Service { served, listener, callers: Vec::new() }.run())
 }
@@ -90,16 +92,17 @@ struct Service {
     callers: Vec<Caller>,
 }
 
-/// A process that sends requests.
+/// A connected process that sends requests.
 struct Caller {
     socket: OwnedFd,
-    /// Whether it has identified itself.
+    /// Whether the process has sent a valid HELLO.
     is_known: bool,
-    /// The parts of its messages, with the number of the work request, by sending QP.
+    /// Messages whose parts are still arriving, by sending QP: the number of the work request, and the bytes
+    /// so far.
     parts: HashMap<u64, (u64, Vec<u8>)>,
 }
 
-/// The connection must be closed.
+/// The connection to a caller must be closed.
 struct Hangup;
 
 impl Service {
@@ -117,18 +120,18 @@ impl Service {
         }
     }
 
-    /// Waits for something to do. Returns which sockets are ready, the listener first.
+    /// Waits until a socket is ready. Returns which sockets are ready, the listener first.
     fn wait(&self) -> Vec<bool> {
         let sockets =
             std::iter::once(self.listener.get()).chain(self.callers.iter().map(|caller| &caller.socket));
         let mut all: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        // If it fails, no socket is ready.
+        // If the call fails, no socket is marked as ready.
         let _ = poll(&mut all, None);
         all.iter().map(|entry| !entry.revents().is_empty()).collect()
     }
 
-    /// Accepts a connection. `false` if no more can come, because the program has closed a descriptor that is
-    /// not its own.
+    /// Accepts a connection. `false` if the program has closed or replaced the listener's descriptor, so that
+    /// no connection can arrive any more.
     fn accept(&mut self) -> bool {
         match wire::accept(self.listener.get()) {
             Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
@@ -140,7 +143,7 @@ impl Service {
             {
                 return false;
             }
-            // Another user's process, or one that has gone.
+            // The process belongs to another user, or has closed the connection.
             Ok(None) | Err(_) => {}
         }
         true
@@ -174,7 +177,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends an answer. A process that does not read its answers is not served any more.
+    /// Sends an answer. Closes the connection to a process that does not read its answers.
     fn send(&self, head: Head, bytes: &[u8], files: &[RawFd]) -> Result<(), Hangup> {
         let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
         wire::send(&self.socket, head, &[piece], files).map_err(|_| Hangup)
@@ -183,7 +186,7 @@ impl Caller {
     fn welcome(&mut self, served: &ServedProcess, received: &WireMessage) -> Result<(), Hangup> {
         let [version, slot, number, ..] = received.head.words;
         if version != wire::VERSION {
-            // The other process learns the version of this one.
+            // The answer tells the other process the version of this process.
             self.send(
                 Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, 0, 0, 0, 0, 0] },
                 &[],
@@ -202,7 +205,7 @@ impl Caller {
         self.send(head, &[], &[segment, own.as_raw_fd()])
     }
 
-    /// Carries out a request. Returns its outcome, a word and bytes.
+    /// Carries out a request. Returns its outcome, and word 0 and the bytes of the answer.
     fn answer(&mut self, served: &ServedProcess, received: WireMessage) -> (u64, u64, Vec<u8>) {
         let WireMessage { head, bytes, .. } = received;
         let words = head.words;
@@ -266,24 +269,26 @@ impl Caller {
     }
 }
 
-/// Whether this QP takes requests, in the life of its number that the requester found. A request may come so
-/// late that the QP has been reset. A QP of another process is not checked (XRC).
+/// Whether the QP has the generation that the requester found, and is in a state that takes requests. A
+/// request may arrive so late that the QP has been reset. A QP of another process is not checked (XRC).
 fn is_taken(served: &ServedProcess, (qpn, generation): (u32, u32)) -> bool {
     if !served.segment.slots.has(slot_of(qpn)) {
         return true;
     }
     let qp = served.segment.qp(served.segment.index_of(qpn));
-    // Acquire: the state is read after the generation, which a reset changes after the state.
+    // Acquire: the state is read after the generation. A reset changes the state before the generation, so a
+    // thread that sees the new generation does not see a state from before the reset.
     qp.is_some_and(|qp| {
         let is_it = qp.generation.load(Acquire) == generation;
         is_it && QpState::from_c(qp.shown().state()).is_some_and(takes_requests)
     })
 }
 
-/// The memory is not as the request assumes.
+/// The region of a request does not exist, does not allow the access, or is not mapped.
 struct Refused;
 
-/// `len` bytes of a region of this process that allows this access.
+/// The address of `len` bytes in a region of this process. Fails unless the region exists, contains the
+/// bytes, and allows the access `need`.
 fn find(
     served: &ServedProcess,
     key: u64,
@@ -293,7 +298,7 @@ fn find(
 ) -> Result<HostMemory, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
-    // A peer may have invalidated a memory window. Only the window's record shows this.
+    // A peer may have invalidated a memory window, which only the window's record in the segment shows.
     let record = served.segment.mr(place.slot());
     if record.is_none_or(|record| record.key.load(Acquire) != key) {
         return Err(Refused);
@@ -318,8 +323,9 @@ fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Moves bytes between a buffer of this thread and the program's memory as if the latter belonged to another
-/// process. So memory that is no longer mapped does not kill this process.
+/// Moves bytes between a buffer of this thread and the program's memory. The program's memory is accessed as
+/// if it belonged to another process, so that memory which is no longer mapped causes an error instead of
+/// SIGSEGV. If the kernel does not allow this, the memory is accessed directly.
 fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Result<(), Refused> {
     let pieces = [Piece { addr: buffer, len }];
     let far = match reaches_itself() {
@@ -333,22 +339,21 @@ fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Resul
     moved.map_err(|_: Unreachable| Refused)
 }
 
-/// Whether the kernel lets this process access itself like another process. Filters of system calls may
-/// forbid it.
+/// Whether this process may call process_vm_readv(2) on itself. A seccomp(2) filter may forbid the call.
 fn reaches_itself() -> bool {
     static REACHES: OnceLock<bool> = OnceLock::new();
     *REACHES.get_or_init(|| {
         let (from, mut to) = (1u8, 0u8);
         let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
-        // By libc: rustix does not have the call.
+        // This calls libc, because rustix does not have process_vm_readv.
         // SAFETY: each side is one byte of this function.
         unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
     })
 }
 
-/// Returns the old value of the word; `None` if another thread holds its lock, or if it cannot be found out
-/// which lock that is.
+/// Carries out an atomic on a word of this process. Returns the old value of the word; `None` if its lock is
+/// not free in time, or if its memory object cannot be found out.
 fn carry_out_atomic(
     served: &ServedProcess,
     key: u64,
@@ -360,8 +365,8 @@ fn carry_out_atomic(
         return Err(Refused);
     }
     let Some(object) = maps::object_of_word(object, "self", addr) else { return Ok(None) };
-    // All processes use the processor's atomics on a System V segment. This thread does so by a mapping that
-    // the program cannot take away.
+    // All processes use the processor's atomics on a System V segment. This thread attaches the segment once
+    // more, because the program cannot unmap this second mapping.
     let own = if object.is_system_v() { mapping::of_own_system_v(addr) } else { None };
     let mapped = match &own {
         Some(view) => Some(view.address(0)),
@@ -381,7 +386,7 @@ fn carry_out_atomic(
 /// Writes an event to a pipe of this process.
 fn wake(head: &Head) {
     let [fd, event_type, index, generation, ..] = head.words.map(|word| word as u32);
-    // An event for a full pipe is lost here as everywhere.
+    // An event for a full pipe is lost, as with every writer of a pipe.
     tell(Owner::This, fd.wrapping_add(1), EventRecord { event_type, index, generation });
 }
 
@@ -395,7 +400,7 @@ mod tests {
     const MEMBER: FabricMember = FabricMember { pid: 1, fd: 0, start_time: 77, first_slot: 5, place: 0 };
     const PAGE: usize = 4096;
 
-    /// A caller as the thread sees it, and the other end of its socket.
+    /// A caller of the service thread, and the other end of its socket.
     struct Asking {
         served: ServedProcess,
         caller: Caller,

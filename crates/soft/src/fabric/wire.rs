@@ -1,5 +1,5 @@
-//! Messages between a process and the thread of another process that serves it. Each is one message of a
-//! SOCK_SEQPACKET socket: a head of words, and the bytes that follow it.
+//! Messages between a process and the service thread of another process. Each message is one packet of a
+//! SOCK_SEQPACKET socket: a head of eight words, and bytes that follow the head.
 
 use crate::memory::transfer::Piece;
 use doorbell_launch::trust::user;
@@ -17,55 +17,56 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Most bytes of payload in a message. A socket holds several messages of this length.
+/// Most bytes behind the head of a message. The buffer of a socket holds several messages of this length.
 pub(crate) const PIECE: usize = 32 << 10;
-/// Version of this protocol. Processes with different versions do not meet.
+/// Version of this protocol. Processes with different versions refuse each other.
 pub(crate) const VERSION: u64 = 2;
 /// Words in a head.
 const WORDS: usize = 8;
 const HEAD_BYTES: usize = WORDS * size_of::<u64>();
 
-/// The head of a message. Its kind gives its words their meaning.
+/// The head of a message. The kind determines the meaning of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// A [`kind`] of request; in an answer, its [`outcome`].
+    /// In a request, its [`kind`]; in an answer, the [`outcome`] of the request.
     pub(crate) kind: u64,
-    /// Number of a request on its connection, from 1, and of the answer to it; 0 if there is no answer.
+    /// Number of a request on its connection, counted from 1. The answer has the number of its request. 0 in
+    /// a request that has no answer.
     pub(crate) sequence: u64,
     pub(crate) words: [u64; WORDS - 2],
 }
 
-/// Kinds of requests, and their words. Word 4 of a request for memory names the QP that receives the request,
-/// and its generation.
+/// Kinds of requests, and their words in order. In requests for memory (WRITE, READ and atomics), word 4 has
+/// the number of the QP that receives the request, and its generation.
 pub(crate) mod kind {
-    /// Version; slot and number of the process that is asked. The answer has the version, the number, the
-    /// segment's file and a pidfd.
+    /// Protocol version; slot and start time of the asked process. The answer has the version, the start
+    /// time, the file of that process's segment, and its pidfd.
     pub(crate) const HELLO: u64 = 1;
-    /// Key and offset in the region. The bytes follow.
+    /// Key of a region, and offset in the region. The bytes to write follow the head.
     pub(crate) const WRITE: u64 = 2;
-    /// Key, offset in the region and length. The bytes follow the answer's head.
+    /// Key of a region, offset in the region, and length. The bytes read follow the head of the answer.
     pub(crate) const READ: u64 = 3;
-    /// Key, offset, value to compare with, value to store. The answer has the old value.
+    /// Key of a region, offset, value to compare with, value to store. Word 0 of the answer is the old value.
     pub(crate) const COMPARE_SWAP: u64 = 4;
-    /// Key, offset, value to add. The answer has the old value.
+    /// Key of a region, offset, value to add. Word 0 of the answer is the old value.
     pub(crate) const FETCH_ADD: u64 = 5;
-    /// Offset in a message for the bytes that follow, number of the sending QP, and number of the work
-    /// request.
+    /// A part of a message, which follows the head. The words are the part's offset in the message, the
+    /// number of the sending QP, and the number of the work request.
     pub(crate) const PART: u64 = 6;
-    /// How to receive a message that was sent in parts: see `Delivery`.
+    /// Delivers a message that was sent in parts. The words are a `Delivery`.
     pub(crate) const DELIVER: u64 = 7;
-    /// Number of a pipe, and an event. There is no answer.
+    /// File descriptor of a pipe, and the words of an event. The request has no answer.
     pub(crate) const WAKE: u64 = 8;
 }
 
 /// Results of requests.
 pub(crate) mod outcome {
     pub(crate) const DONE: u64 = 0;
-    /// The memory is not as the request assumes.
+    /// The region does not exist, does not allow the access, or is not mapped.
     pub(crate) const MEMORY: u64 = 1;
     /// Nothing was done; the request may be repeated.
     pub(crate) const AGAIN: u64 = 2;
-    /// The message of a DELIVER was not received. The next word has the reason.
+    /// The message of a DELIVER was not received. Word 0 of the answer is the reason.
     pub(crate) const REFUSED: u64 = 3;
 }
 
@@ -93,7 +94,7 @@ impl Head {
 #[derive(Debug, Default)]
 pub(crate) struct WireMessage {
     pub(crate) head: Head,
-    /// The bytes behind the head.
+    /// The bytes that follow the head.
     pub(crate) bytes: Vec<u8>,
     pub(crate) files: Vec<OwnedFd>,
 }
@@ -111,11 +112,12 @@ pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> io::Result<S
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?)
 }
 
-/// Whether the other end belongs to this user.
+/// Whether the process at the other end of a connection belongs to this user.
 pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // By libc: the PID of a process in another PID namespace is 0, and rustix's type cannot be 0.
+    // This calls libc, because the PID of a process in another PID namespace is 0, which rustix's type cannot
+    // represent.
     // SAFETY: `peer` has room for the result.
     let told = unsafe {
         let to = (&raw mut peer).cast();
@@ -124,7 +126,7 @@ pub(crate) fn is_own(socket: &OwnedFd) -> bool {
     told == 0 && peer.uid == user()
 }
 
-/// Connects to the listener with a name in an open folder, which must belong to this user.
+/// Connects to the listening socket with this name in an open folder. The listener must belong to this user.
 ///
 /// # Errors
 /// As connect(2), and `EPERM` if the listener belongs to another user.
@@ -134,7 +136,8 @@ pub(crate) fn connect(folder: &impl AsRawFd, name: impl Display) -> io::Result<O
     if is_own(&socket) { Ok(socket) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }
 
-/// Accepts a connection. `None` if it is another user's. The socket never blocks.
+/// Accepts a connection; `None` if the connecting process belongs to another user. The returned socket never
+/// blocks.
 ///
 /// # Errors
 /// As accept(2).
@@ -145,12 +148,13 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 /// Space for the control message of two files.
 type Control = [u64; 8];
-/// Most files received with a message.
+/// Most file descriptors that are received with a message.
 const MOST_FILES: usize = 12;
 
 /// Sends a message: a head, pieces of this process's memory, and files. Never blocks.
 ///
-/// By libc: rustix's sendmsg takes references, but the pieces are addresses that only the kernel checks.
+/// This calls libc, because rustix's sendmsg takes references, and the pieces are addresses that only the
+/// kernel checks.
 pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawFd]) -> io::Result<()> {
     let bytes = head.to_bytes();
     let head = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
@@ -173,13 +177,14 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
             std::ptr::copy_nonoverlapping(files.as_ptr().cast::<u8>(), libc::CMSG_DATA(first), len as usize);
         }
     }
-    // SAFETY: everything that the message names lives; the kernel checks the pieces.
+    // SAFETY: everything that the message points to outlives the call, except the pieces, which the kernel
+    // checks.
     let sent =
         unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The next message; `None` if there is none yet.
+/// Receives the next message; `None` if no message has arrived.
 ///
 /// # Errors
 /// As recvmsg(2); `UnexpectedEof` if the other end is closed; `EMFILE` if there is no room for a received
@@ -216,14 +221,14 @@ fn files_of(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
     files.flatten().collect()
 }
 
-/// Waits until there is something to receive or the other end is closed; `false` if neither happens in this
-/// time.
+/// Waits until a message can be received or the other end is closed; `false` if neither happens within
+/// `time`.
 pub(crate) fn wait(socket: &OwnedFd, time: Duration) -> bool {
     let time = Timespec::try_from(time).ok();
     poll(&mut [PollFd::new(socket, PollFlags::IN)], time.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// `len` bytes of pieces, from byte `from` on.
+/// The pieces of `len` bytes from byte `from` of all pieces on, or fewer bytes if the pieces end before.
 pub(crate) fn part(pieces: &[Piece], from: usize, len: usize) -> Vec<Piece> {
     let (mut skip, mut left, mut parts) = (from, len, Vec::with_capacity(pieces.len()));
     for piece in pieces {
@@ -274,7 +279,7 @@ mod tests {
         std::fs::set_permissions(folder.path(), open).expect("its mode");
         let opened_folder = std::fs::File::open(folder.path()).expect("it is there");
         let address = address(&opened_folder, 1).expect("it is short");
-        // The system call changes this thread alone, unlike setresuid(3).
+        // The system call changes only this thread, while setresuid(2) of the C library changes all threads.
         // SAFETY: takes numbers.
         let become_user = |user: u32| unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) };
         let own = |socket: &OwnedFd, as_user: u32| {

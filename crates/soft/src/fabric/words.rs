@@ -1,14 +1,14 @@
 //! Locks for atomics on words outside the arenas. A process that cannot map such a word reads it and then
-//! writes it. Locks keep all others from the word meanwhile:
+//! writes it. Meanwhile a lock keeps all other processes and threads from the word:
 //!
-//! - A word that one process alone can change has a lock in the segment of that process. It is one of 256, by
-//!   the word's address.
-//! - A word that several processes can register has a lock by its place in the memory object. Every process
-//!   finds this lock, whichever region the request names. It is a lock on a byte of the registry's file, so
-//!   the kernel releases it if its holder is killed.
-//! - Every process maps a System V segment, and uses the processor's own atomics there. Only a process of
-//!   another IPC namespace cannot. So the words of such a segment have the first lock, and that process also
-//!   acquires the second one.
+//! - A word that only one process can change has a lock in the segment of that process. The word's address
+//!   selects one of 256 such locks.
+//! - A word that several processes can register has a lock by its offset in the memory object. Every process
+//!   finds this lock, whichever region the request names. This lock is on a byte of the registry's file, so
+//!   the kernel releases the lock if its holder is killed.
+//! - A word of a System V segment has both locks. All processes of the segment's IPC namespace map the
+//!   segment, use the processor's atomics, and acquire the first lock. A process of another IPC namespace
+//!   cannot map the segment, and acquires the second lock as well.
 
 use super::process::Process;
 use super::registry::Registry;
@@ -22,22 +22,24 @@ use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Offset and number of the bytes of the registry's file that stand for words.
+/// Offset and number of the bytes in the registry's file whose locks protect words. They lie far behind the
+/// end of the file.
 const LOCKS_AT: u64 = 1 << 61;
 const LOCKS: u64 = 1 << 61;
-/// Locks that keep threads of this process apart. A lock on a byte keeps only processes apart.
+/// Number of mutexes that exclude other threads of this process. A lock on a byte of a file excludes only
+/// other processes.
 const MUTEXES: usize = 64;
-/// Time after which waiting for a lock ends, and time during which the lock is not waited for again. See
-/// `memory/lock.rs`.
+/// Time after which a thread stops waiting for a lock, and time during which it does not wait for this lock
+/// again (compare `memory/lock.rs`).
 const GIVE_UP: Duration = Duration::from_millis(50);
 const REMEMBERED: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// The lock that this thread gave up last, and the time.
+    /// The lock that this thread last stopped waiting for, and when.
     static GIVEN_UP: Cell<Option<(u64, Instant)>> = const { Cell::new(None) };
 }
 
-/// The locks that keep threads of this process apart.
+/// Mutexes that exclude other threads of this process.
 #[derive(Debug)]
 pub(super) struct WordMutexes([Mutex<()>; MUTEXES]);
 
@@ -50,16 +52,16 @@ impl Default for WordMutexes {
 /// A word outside the arena of the process that owns its region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word<'a> {
-    /// The segment of the process.
+    /// The segment of the process that owns the region.
     pub(crate) segment: &'a Segment,
-    /// The word's address in the process.
+    /// The word's address in the process that owns the region.
     pub(crate) addr: u64,
     pub(crate) object: Object,
     /// Whether the processor's own atomics are used, because the word is mapped here.
     pub(crate) is_mapped: bool,
 }
 
-/// Keeps all others from a word until it is dropped.
+/// The locks of a word. Dropping the value releases them.
 pub(crate) struct WordGuard<'a> {
     _object: Option<ObjectGuard<'a>>,
     _own: Option<lock::Guard<'a>>,
@@ -74,14 +76,15 @@ struct ObjectGuard<'a> {
 
 impl Drop for ObjectGuard<'_> {
     fn drop(&mut self) {
-        // If this fails, there is no lock.
+        // If the call fails, this process has no lock to release.
         let _ = self.registry.unlock_byte(self.at);
     }
 }
 
 impl Process {
-    /// Locks a word of a process for an atomic. `pid` is the PID of the process or `self`. `None` if a lock
-    /// is not released in time, or cannot be found.
+    /// Locks a word for an atomic. `pid` is the PID of the process that owns the region, or `self`. `None` if
+    /// another holder does not release a lock within 50 ms, or if the word's memory object cannot be found
+    /// out.
     pub(crate) fn lock_word<'a>(&'a self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
         let object = maps::object_of_word(object, pid, addr)?;
@@ -104,7 +107,8 @@ impl Process {
 
     fn lock_object(&self, number: ObjectNumber, at: u64) -> Option<ObjectGuard<'_>> {
         let lock = number.lock_of(at);
-        // Another thread holds it for one copy at most, after it has waited for `GIVE_UP` at most.
+        // Another thread holds this mutex for at most `GIVE_UP` while it waits for the byte's lock, and then
+        // for one copy.
         let mutex = crate::sync::lock(&self.word_mutexes.0[lock as usize % MUTEXES]);
         let registry = self.registry();
         let guard = ObjectGuard { registry, at: LOCKS_AT + lock % LOCKS, _mutex: mutex };

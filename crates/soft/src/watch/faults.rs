@@ -1,8 +1,8 @@
-//! The faults that `doorbell run --fault` injects: which work requests they hit, and when.
+//! The faults that `doorbell run --fault` injects: selects the work requests that faults hit, and when.
 //!
-//! A draw depends on the seed, on the QP's ordinal in its process, and on how often the QP was reset. It also
-//! depends on the number of the work request, and on how often that request was lost before. It never depends
-//! on time, addresses or PIDs. So a program meets equal faults in every run.
+//! A random draw depends on the seed, on the QP's ordinal in its process, and on how often the QP was reset.
+//! It also depends on the number of the work request, and on how often faults hit this work request before.
+//! It never depends on time, addresses or PIDs. So every run of a program has equal faults.
 
 use doorbell_launch::faults::Faults;
 use doorbell_launch::say::say;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// The faults of this process, and their seed; `None` if there are none.
+/// The faults that were requested for this process, and their seed; `None` without faults.
 fn own() -> Option<&'static (Faults, u64)> {
     static OWN: OnceLock<Option<(Faults, u64)>> = OnceLock::new();
     let read = || {
@@ -29,12 +29,13 @@ fn own() -> Option<&'static (Faults, u64)> {
     OWN.get_or_init(read).as_ref()
 }
 
-/// When the port goes down and when it comes up again, from the moment the device is opened.
+/// The times at which the port goes down and comes up again, counted from the first opening of the device.
+/// The second is `None` if the port stays down.
 pub(super) fn port_down() -> Option<(Duration, Option<Duration>)> {
     own()?.0.port_down
 }
 
-/// Kinds of faults, as they are counted for the report at exit.
+/// Kinds of faults that are counted for the report at exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hit {
     Lost,
@@ -83,17 +84,17 @@ extern "C" fn at_exit() {
     ));
 }
 
-/// QPs that this process has made.
+/// Number of QPs that this process has created.
 static QPS: AtomicU32 = AtomicU32::new(0);
 
-/// The effect of a fault on a work request that is about to be carried out.
+/// The effect of the faults on a work request that is about to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No fault: the request is carried out.
     Go,
-    /// The request is delayed, and not due yet.
+    /// The request is delayed and not due yet.
     Late,
-    /// The request puts its QP into an error.
+    /// The request puts its QP into the state Err.
     Kill,
     /// The port is down, so the request reaches nothing.
     PortDown,
@@ -103,7 +104,7 @@ pub(crate) enum Verdict {
     Feign,
 }
 
-/// The faults of a QP.
+/// The state of a QP's faults.
 #[derive(Debug)]
 pub(crate) struct QpFaults {
     faults: &'static Faults,
@@ -113,13 +114,13 @@ pub(crate) struct QpFaults {
     lives: u64,
     /// The numbers of delayed requests and when each is due, oldest first.
     due: VecDeque<(u64, Instant)>,
-    /// The last request that was drawn for, how often it was lost, and its last verdict.
+    /// The last request with a draw, how often faults hit it before its last draw, and its last verdict.
     number: u64,
     attempt: u64,
     last: Verdict,
 }
 
-/// What a draw decides for a work request. Each has random numbers of its own.
+/// Purposes of random draws. Each purpose has random numbers of its own.
 #[derive(Clone, Copy)]
 enum Draw {
     Drop,
@@ -145,7 +146,7 @@ impl QpFaults {
         *self = QpFaults { lives, ..QpFaults::new(self.faults, self.seed, self.ordinal) };
     }
 
-    /// A work request is posted: draws its delay.
+    /// Draws the delay of a work request that is being posted.
     pub(crate) fn posted(&mut self, number: u64) {
         let Some((least, most)) = self.faults.delay else { return };
         let range = (most - least).as_nanos() as u64;
@@ -162,8 +163,9 @@ impl QpFaults {
         self.due.front().map(|(_, due)| *due)
     }
 
-    /// The verdict for the oldest work request, for each attempt to carry it out. A loss is drawn once, and
-    /// again only after a loss: how often a request is tried for other reasons depends on time.
+    /// The verdict for the oldest work request, for one attempt to carry it out. The verdict is drawn once
+    /// for a request, and again only after a fault has hit it. Attempts for other reasons draw nothing,
+    /// because their number depends on time.
     pub(crate) fn verdict(&mut self, number: u64, takes_recv: bool, port_is_down: bool) -> Verdict {
         while let Some((at, due)) = self.due.front() {
             if *at == number && *due > Instant::now() {
@@ -206,17 +208,17 @@ impl QpFaults {
         }
     }
 
-    /// The fault that keeps the oldest work request from being carried out, if one does.
+    /// The last drawn fault of the oldest work request; `None` if its last draw was no fault.
     pub(crate) fn pending(&self, number: u64) -> Option<Verdict> {
         (self.number == number && self.last != Verdict::Go).then_some(self.last)
     }
 
-    /// Whether this work request is the one that kills the QP.
+    /// Whether this work request kills the QP.
     pub(crate) fn kills(&self, number: u64) -> bool {
         self.faults.kill == Some(number)
     }
 
-    /// How many times faults have hit this request.
+    /// How many times drawn faults have hit this work request.
     pub(crate) fn times(&self, number: u64) -> u64 {
         if self.pending(number).is_some() { self.attempt + 1 } else { 0 }
     }
@@ -243,7 +245,7 @@ mod tests {
         Box::leak(Box::new(text.parse().expect("faults")))
     }
 
-    /// The work requests from 1 to 10 000 that get this verdict.
+    /// The numbers of the work requests from 1 to 10 000 whose verdict is `what`.
     fn hit(seed: u64, ordinal: u64, what: Verdict) -> Vec<u64> {
         let mut qp = QpFaults::new(faults("drop=0.5,rnr=0.25"), seed, ordinal);
         (1..=10_000).filter(|number| qp.verdict(*number, true, false) == what).collect()
@@ -270,10 +272,10 @@ mod tests {
                 attempts += 1;
                 assert_eq!(qp.pending(number), Some(Verdict::Lose));
             }
-            // More attempts draw nothing new.
+            // Further attempts draw nothing.
             assert!((0..10).all(|_| qp.verdict(number, false, false) == Verdict::Go));
         }
-        // One loss each is expected; the standard deviation of the sum is 45.
+        // The expected number of losses is one for each request; the standard deviation of the sum is 45.
         assert!(attempts.abs_diff(1000) < 225, "{attempts}");
     }
 

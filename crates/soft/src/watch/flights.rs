@@ -1,7 +1,7 @@
-//! Send work requests whose completions were not polled yet, kept in strict mode and for traces.
+//! Send work requests whose completions were not polled yet. They are tracked in strict mode and for traces.
 //!
-//! In strict mode this module also holds back the results of READs and atomics. The program sees them when it
-//! has polled, and no sooner, as may happen on a NIC.
+//! In strict mode this module also holds back the results of READs and atomics. A result reaches the
+//! program's buffers only when the program polls the completion, because a NIC may write it that late.
 
 use super::strict::Held;
 use super::trace::{self, Slice};
@@ -14,21 +14,21 @@ use doorbell_verbs::{Sge, WcStatus};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-/// Fills the buffers of a result that was not polled yet.
+/// The byte that fills the buffers of a result until its completion is polled.
 const POISON: u8 = 0xdb;
 
 /// A posted send work request.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Its number among the requests of its QP.
+    /// Number of the work request in its QP.
     pub(crate) number: u64,
-    /// Keeps the regions that it uses counted as used.
+    /// Counts the work request as a user of its memory regions.
     pub(crate) _held: Option<Held>,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) slice: Option<Slice>,
 }
 
-/// A result that the program may not see yet.
+/// The result of a READ or atomic that the program may not see yet.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     bytes: Box<[u8]>,
@@ -48,7 +48,7 @@ impl Awaited {
         Awaited { bytes: vec![0; len as usize].into(), sges: sges.to_vec() }
     }
 
-    /// The address at which the result is to be written for now.
+    /// The address of the buffer that takes the result until the completion is polled.
     pub(crate) fn place(&mut self) -> u64 {
         self.bytes.as_mut_ptr().expose_provenance() as u64
     }
@@ -65,12 +65,12 @@ impl Awaited {
     }
 }
 
-/// The outstanding requests of a QP, oldest first.
+/// The work requests of a QP whose completions were not polled yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(Mutex<VecDeque<Flight>>);
 
 impl Flights {
-    /// The list for a new QP; `None` without strict mode and traces.
+    /// The list for a new QP; `None` if neither strict mode nor a trace was requested.
     pub(crate) fn wanted() -> Option<Flights> {
         (Strict::own().is_some() || trace::is_wanted()).then(Flights::default)
     }
@@ -79,7 +79,8 @@ impl Flights {
         lock(&self.0).push_back(flight);
     }
 
-    /// The completion of a request was polled. The requests before it are complete with it.
+    /// Removes the work request whose completion was polled, and all older requests, which are complete too.
+    /// Copies held-back results to the program's buffers, except for a request that failed.
     pub(crate) fn polled(&self, number: u64, status: u32, bytes: u32) {
         let success = status == 0;
         let mut flights = lock(&self.0);
@@ -96,7 +97,7 @@ impl Flights {
         }
     }
 
-    /// The QP is reset or destroyed.
+    /// Removes all work requests, because the QP is reset or destroyed.
     pub(crate) fn clear(&self) {
         lock(&self.0).clear();
     }

@@ -1,6 +1,8 @@
-//! Observes a QP's posts or interferes with them, on request: counts, faults, strict mode, traces.
+//! Counts, faults, strict mode and traces: optional code that observes the posts of a QP or interferes with
+//! them.
 //!
-//! A QP for which nothing is requested has no [`Watch`], so a post tests for it once.
+//! A QP has a [`Watch`] only if one of these options was requested, so that a post without options costs only
+//! one test.
 
 pub(crate) mod faults;
 pub(crate) mod flights;
@@ -15,7 +17,7 @@ use doorbell_launch::strict::Strict;
 use doorbell_verbs::QpType;
 use faults::QpFaults;
 
-/// The parts of a watch that were requested for a QP's send work requests.
+/// The requested options of a QP. They apply to its send work requests.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) counts: Option<Box<QpCounter>>,
@@ -24,12 +26,12 @@ pub(crate) struct Watch {
     pub(crate) traced: Option<QpTraced>,
 }
 
-/// The trace of the list being posted.
+/// The trace of the list of work requests that is being posted.
 #[derive(Debug)]
 pub(crate) struct QpTraced {
-    /// The QP's track.
+    /// Name of the QP's track in the trace.
     pub(crate) track: String,
-    /// Work requests in the list.
+    /// Number of work requests in the list so far.
     pub(crate) list: u32,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct QpTraced {
 pub(crate) struct QpStrict {
     /// Number of the last work request that asked for a completion.
     pub(crate) signaled: u64,
-    /// Whether the READ and atomic limits of both sides were compared.
+    /// Whether the QP's limits for outstanding READs and atomics were already compared with the peer's.
     pub(crate) compared: bool,
     /// Whether an undelivered message was already reported.
     undelivered: bool,
@@ -58,7 +60,7 @@ impl Watch {
         is_any.then(|| Box::new(watch))
     }
 
-    /// The QP begins anew, after a reset.
+    /// Resets the watch after the QP was reset.
     pub(crate) fn begin_again(&mut self) {
         if let Some(faults) = &mut self.faults {
             faults.begin_again();
@@ -68,7 +70,8 @@ impl Watch {
         }
     }
 
-    /// A message of UC or UD is complete, although no QP or RECV took it.
+    /// Records that a UC or UD message completed although no QP or RECV took it. In strict mode, the first
+    /// such message of a QP is reported.
     #[cold]
     pub(crate) fn undelivered(&mut self) {
         if let Some(strict) = self.strict.as_mut().filter(|strict| !strict.undelivered) {
@@ -81,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// A list ends. Its last message went to the process `peer`.
+    /// Records the end of a list of work requests. The list's last message went to the process `peer`.
     #[inline]
     pub(crate) fn list_ends(&mut self, peer: u32) {
         if let Some(counts) = &mut self.counts {

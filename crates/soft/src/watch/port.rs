@@ -1,4 +1,4 @@
-//! The port, which `--fault port-down` takes down and up.
+//! The state of the port, which `--fault port-down` takes down and up again.
 
 use super::faults::port_down;
 use crate::fabric::peer::Owner;
@@ -16,15 +16,16 @@ pub(crate) const EVENT_PORT_ERR: u32 = 10;
 /// The device while this process has it open.
 struct Opened {
     pid: u32,
-    /// When it was first opened.
+    /// When the process first opened the device.
     since: Instant,
-    /// The pipes for its events, in the form that records hold.
+    /// The pipes for the device's events, as numbers in the form that records hold.
     pipes: Vec<u32>,
 }
 
 static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
 
-/// The device is opened, and its events go to this pipe.
+/// Records that the device was opened. Its events go to this pipe. The first call starts the thread that
+/// sends the port's events.
 pub(crate) fn opened(pipe: u32) {
     let Some((down, up)) = port_down() else { return };
     let mut opened = lock(&OPENED);
@@ -41,7 +42,7 @@ pub(crate) fn opened(pipe: u32) {
                     tell_all(EVENT_PORT_ACTIVE);
                 }
             };
-            // If there is no room for a thread, the port still goes down, but no event is sent.
+            // If the thread cannot be started, the port still goes down, but no event is sent.
             let _ = spawn(c"doorbell-port", run);
         }
     }

@@ -1,4 +1,5 @@
-//! Reports programs that work here but would not work on a NIC, for `doorbell run --strict`.
+//! For `doorbell run --strict`: reports mistakes of programs that the software NIC tolerates, but that would
+//! fail on a NIC.
 
 use crate::memory::regions::Regions;
 use crate::sync::lock;
@@ -10,7 +11,8 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Mutex;
 
-/// The program did something that would not work on a NIC.
+/// Reports a mistake of the program that would fail on a NIC. Aborts the process if the mode is
+/// [`Strict::Fail`].
 #[cold]
 pub(crate) fn violated(what: impl Display) {
     say(format_args!("strict: {what}"));
@@ -19,7 +21,7 @@ pub(crate) fn violated(what: impl Display) {
     }
 }
 
-/// A queue whose work requests use memory regions.
+/// The queue whose work requests use a memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// Send work requests of a QP.
@@ -28,10 +30,10 @@ pub(crate) enum Holder {
     Recvs(u32),
 }
 
-/// Number of outstanding work requests, by region key and holder.
+/// For each lkey and queue, the number of work requests that use the region and were not polled yet.
 static HELD: Mutex<Option<HashMap<(u32, Holder), u32>>> = Mutex::new(None);
 
-/// The regions that an outstanding work request uses, until this is dropped.
+/// Counts a work request as a user of its memory regions. Dropping the value ends the use.
 #[derive(Debug)]
 pub(crate) struct Held {
     keys: Vec<u32>,
@@ -64,7 +66,7 @@ impl Drop for Held {
     }
 }
 
-/// A region is deregistered: reports the outstanding work requests that use it.
+/// Reports the work requests that use a region which is being deregistered. Does nothing outside strict mode.
 pub(crate) fn deregistered(key: u32) {
     if Strict::own().is_none() {
         return;
@@ -83,14 +85,15 @@ pub(crate) fn deregistered(key: u32) {
     ));
 }
 
-/// The lkey of a region of all memory in a protection domain, for results that the program may not see yet.
+/// The lkey of a region that covers all memory, in this protection domain. Results that the program may not
+/// see yet are written through this region. The region is registered once for each protection domain.
 pub(crate) fn everywhere(
     regions: &Regions,
     segment: &crate::memory::segment::Segment,
     pd: u32,
 ) -> Option<u32> {
     static KEYS: Mutex<Vec<(u32, u32, u32)>> = Mutex::new(Vec::new());
-    // A child of fork(2) has regions of its own.
+    // The PID is part of the key, because a child of fork(2) has regions of its own.
     let pid = std::process::id();
     let mut keys = lock(&KEYS);
     if let Some((_, _, key)) = keys.iter().find(|known| (known.0, known.1) == (pid, pd)) {

@@ -1,6 +1,6 @@
-//! Posts and completions as a trace for ui.perfetto.dev, in its JSON format, one event per line. All
-//! processes of a run append to one file while they run. The format needs no end, so a program may exit in
-//! any way.
+//! Writes posts and completions as a trace for ui.perfetto.dev, in its JSON format with one event per line.
+//! All processes of a run append to one file while they run. The format needs no end mark, so the trace is
+//! valid however a program exits.
 
 use crate::sync::lock;
 use doorbell_launch::say::say;
@@ -37,13 +37,14 @@ pub(crate) fn is_wanted() -> bool {
     tracer().is_some()
 }
 
-/// Work requests that this process has traced, or would have traced without the limit.
+/// Number of work requests that this process has traced, or would have traced without the limit.
 static TRACED: AtomicU64 = AtomicU64::new(0);
-/// PID of the process whose name is in the file.
+/// PID of the process that last wrote its name to the file. A child of fork(2) finds its parent's PID here.
 static NAMED: AtomicU32 = AtomicU32::new(0);
 
 impl Tracer {
-    /// Appends an event of this process. `rest` holds the fields that follow process and time.
+    /// Appends an event of this process to the trace. `rest` holds the JSON fields that follow the PID and
+    /// the time.
     fn put(&self, kind: char, track: &str, name: &str, rest: &str) {
         let pid = std::process::id();
         let mut line = String::new();
@@ -55,19 +56,21 @@ impl Tracer {
                 writeln!(line, r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{name}}}}},"#);
         }
         let ns = now().saturating_sub(self.since);
-        // The names are this library's and need no escaping. Writing to a string does not fail.
+        // The names come from this library and need no escaping. Writing to a string does not fail.
         let _ = writeln!(
             line,
             r#"{{"ph":"{kind}","cat":"{track}","name":"{name}","pid":{pid},"ts":{}.{:03}{rest}}},"#,
             ns / 1000,
             ns % 1000
         );
-        // One write appends the whole line, whatever other processes do. A full disk is not reported.
+        // One write appends the whole line, so lines of several processes do not mix. A full disk is not
+        // reported.
         let _ = (&self.file).write_all(line.as_bytes());
     }
 }
 
-/// A work request from its post until its completion is polled or its queue ends.
+/// A slice of the trace: a work request from its post until its completion is polled or its queue is reset or
+/// destroyed.
 #[derive(Debug)]
 pub(crate) struct Slice {
     track: String,
@@ -100,12 +103,12 @@ impl Slice {
         Some(Slice { track, name, id, end: None })
     }
 
-    /// Ends the slice with the status of its completion.
+    /// Ends the slice with the status of the work request's completion.
     pub(crate) fn end(mut self, status: impl Display, bytes: u32) {
         self.end = Some(format!(r#""status":"{status}","byte_len":{bytes}"#));
     }
 
-    /// Puts an event on the track while the slice is open.
+    /// Puts an event without a duration on the slice's track.
     fn instant(&self, name: &str) {
         instant(&self.track, name, "");
     }
