@@ -1,5 +1,5 @@
-//! The ring of completions. The owner gets each completion once, in the order of its producer, and sees
-//! everything that the producer wrote before it.
+//! Models of the ring of completions. The owner gets each completion once, in the order of its producer, and
+//! sees everything that the producer wrote before the completion.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::events;
@@ -11,12 +11,12 @@ use crate::sync::atomics::{AtomicU64, LockedCell, Ordering::*};
 use loom::thread;
 use std::rc::Rc;
 
-/// The most completions that a producer puts in.
+/// Maximum number of completions that a producer puts into the ring.
 const MOST: usize = 2;
-/// The receive queue of completions that were there before the producers.
+/// The receive queue of completions that are in the ring before the producers start.
 const EARLY: u32 = 9;
 
-/// A CQ in shared memory, and for each producer the words that it writes before its completions.
+/// A CQ in shared memory, and the words that each producer writes before its completions.
 struct SharedRing {
     segment: Segment,
     written: [[LockedCell<bool>; MOST]; 2],
@@ -25,7 +25,7 @@ struct SharedRing {
 }
 
 impl SharedRing {
-    /// A CQ with a ring of this capacity, and room for another.
+    /// Makes a CQ with a ring of this capacity, and room for another ring.
     fn new(capacity: u32) -> SharedRing {
         let mut segment = Segment::default();
         for place in [SharedRing::place(0, capacity), SharedRing::place(1, capacity)] {
@@ -63,11 +63,11 @@ impl SharedRing {
             .expect("the ring is in the segment")
     }
 
-    /// Writes a word and puts a completion in, `times` times. Returns how many completions the ring had room
-    /// for.
+    /// Writes a word and puts a completion into the ring, `times` times. Returns how many completions the
+    /// ring had room for.
     fn produce(&self, producer: u32, times: usize) -> u32 {
         let put_in = |position: usize| {
-            // SAFETY: the owner reads it only when it has the completion.
+            // SAFETY: the owner reads the word only after it has taken the completion.
             unsafe { *self.written[producer as usize][position].get_mut() = true };
             push(&self.segment, self.record(), RecvNotice::new(producer, position as u64, 0))
         };
@@ -75,10 +75,10 @@ impl SharedRing {
         (0..times).take_while(|position| put_in(*position)).count() as u32
     }
 
-    /// Puts a completion in and notifies the program, as `Completer::complete` does.
+    /// Puts a completion into the ring and notifies the program, as `Completer::complete` does.
     fn produce_and_wake(&self) {
         self.produce(0, 1);
-        // `Receipt::is_taken` loads this with Acquire, too.
+        // Acquire, as in `Receipt::is_taken`.
         wake(Owner::This, self.record(), 0, false, |_| self.taken.load(Acquire) == 0);
     }
 }
@@ -99,7 +99,7 @@ impl Poller {
         Poller { shared: shared.clone(), number, capacity, head, got: [0; 2] }
     }
 
-    /// Takes the next completion, if there is one, as `Cq::poll` does.
+    /// Takes the next completion, as `Cq::poll` does. `false` if the ring has no completion.
     fn poll(&mut self) -> bool {
         let shared = self.shared.clone();
         let ring = shared.ring(self.number, self.capacity);
@@ -122,11 +122,11 @@ impl Poller {
             notice.is_at(position.into()),
             "completion {position} of producer {producer} is not {notice:?}"
         );
-        // SAFETY: the producer has put the completion in.
+        // SAFETY: the producer has put the completion into the ring, and no longer writes the word.
         assert!(unsafe { *self.shared.written[producer][position as usize].get() });
         self.got[producer] += 1;
         if producer == 0 {
-            // As `pass` does.
+            // Release, as in `pass`.
             self.shared.taken.store(self.got[0].into(), Release);
         }
     }
@@ -138,7 +138,7 @@ impl Poller {
     }
 }
 
-/// Starts a thread that puts in one completion and notifies the program.
+/// Starts a thread that puts one completion into the ring and notifies the program.
 fn waking_producer(shared: &Rc<SharedRing>) -> thread::JoinHandle<()> {
     let shared = shared.clone();
     thread::spawn(move || shared.produce_and_wake())
@@ -150,7 +150,7 @@ fn producer(shared: &Rc<SharedRing>, number: u32, times: usize) -> thread::JoinH
     thread::spawn(move || shared.produce(number, times))
 }
 
-/// Two producers fill a ring that goes round, while the owner polls.
+/// Two producers fill a ring that wraps around, while the owner polls.
 pub fn two_producers() -> u64 {
     check("two producers", ModelBounds { preemptions: Some(2) }, || {
         let shared = Rc::new(SharedRing::new(2));
@@ -181,7 +181,7 @@ pub fn forgotten() -> u64 {
     })
 }
 
-/// The owner makes another ring, as ibv_resize_cq(3) does, while a producer fills one or the other.
+/// The owner makes a new ring, as ibv_resize_cq(3) does, while a producer fills the old or the new ring.
 pub fn resized() -> u64 {
     check("resized", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));
@@ -197,7 +197,8 @@ pub fn resized() -> u64 {
     })
 }
 
-/// A program asks for an event and polls once more before it sleeps: it gets the completion, or the event.
+/// A program asks for an event and polls once more before it sleeps. The program gets the completion or the
+/// event.
 pub fn asleep() -> u64 {
     check("asleep", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));
@@ -210,8 +211,8 @@ pub fn asleep() -> u64 {
     })
 }
 
-/// A program polls, and then asks for an event. It gets an event if the completion was not taken, and none if
-/// it was.
+/// A program polls, and then asks for an event. The program gets an event if its poll did not take the
+/// completion, and no event if its poll took the completion.
 pub fn told_of_what_is_there() -> u64 {
     check("told of what is there", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRing::new(2));

@@ -1,4 +1,5 @@
-//! Copies, and a process that revokes their rights. After it has waited, no copy uses the memory.
+//! Models of copies, and of a process that revokes their rights. After the process has waited, no copy uses
+//! the memory.
 
 use crate::memory::copies::{CopyFence, running, take};
 use crate::memory::segment::Segment;
@@ -29,13 +30,13 @@ impl Memory {
         take(&self.segment, holder, |_| false).expect("there are two records")
     }
 
-    /// Copies, if the region is as it was in the beginning.
+    /// Copies, if the region is unchanged since the beginning.
     fn copy(&self, index: usize, fence: CopyFence) {
         let record = self.segment.copy(index).expect("it was taken");
         record.begin(fence);
-        // Acquire, as in `VerifiedRegion::holds`.
+        // Acquire, like the load in `VerifiedRegion::holds`.
         if self.segment.mr().sequence.load(Acquire) == 0 {
-            // SAFETY: loom checks it.
+            // SAFETY: loom checks that no other thread uses the bytes.
             unsafe { *self.bytes.get_mut() += 1 };
         }
         record.end();
@@ -51,7 +52,7 @@ impl Memory {
                 yield_now();
             }
         }
-        // SAFETY: loom checks it.
+        // SAFETY: loom checks that no other thread uses the bytes.
         unsafe { *self.bytes.get_mut() = 0 };
     }
 }
@@ -90,14 +91,14 @@ pub fn revoked_at_first() -> u64 {
     })
 }
 
-/// Two requesters take records at a time, and get different ones.
+/// Two requesters take records at the same time, and get different records.
 pub fn two_requesters() -> u64 {
     check("copies of two requesters", ModelBounds { preemptions: None }, || {
         let memory = Memory::new();
         let (one, other) = (Rc::new(LockedCell::new(0)), memory.clone());
         let taken = one.clone();
         let requester = thread::spawn(move || {
-            // SAFETY: the other thread reads it after this one has ended.
+            // SAFETY: the other thread reads the value after this thread has ended.
             unsafe { *taken.get_mut() = other.requester(ONE) };
         });
         let index = memory.requester(OTHER);

@@ -1,15 +1,15 @@
 //! Models of the software NIC's locks, queues and copy records.
 //!
 //! Each model is a short program of two or three threads on one lock, queue or segment. loom runs it in every
-//! order in which its threads can be scheduled, up to a bound. It also tries every value that the memory
+//! order in which its threads can be scheduled, up to a bound. loom also tries every value that the memory
 //! model lets a load return. A model fails if one of its assertions fails, or if two threads use a
 //! `LockedCell` without an order between them.
 //!
-//! The models run the software NIC's own source. The module tree of this crate is the tree of
-//! `doorbell-soft`, with a `#[path]` to each checked file there. The modules around those files are
-//! stand-ins: loom's types for the atomics (`sync/atomics.rs`), `SeqCst` fences for membarrier(2) and the
-//! compiler's fence (`sync/platform.rs`), and a table for the shared memory (`memory/segment.rs`). Nothing in
-//! the checked files depends on the models, so a release build compiles exactly the checked code.
+//! The models run the software NIC's own source. This crate has the module tree of `doorbell-soft`, and
+//! includes each checked file by `#[path]`. The modules around those files are stand-ins: loom's types for
+//! the atomics (`sync/atomics.rs`), `SeqCst` fences for membarrier(2) and the compiler's fence
+//! (`sync/platform.rs`), and a table for the shared memory (`memory/segment.rs`). Nothing in the checked
+//! files depends on the models, so a release build compiles exactly the checked code.
 //!
 //! `tests/models.rs` runs the models.
 

@@ -1,4 +1,4 @@
-//! The biased lock. One thread at a time has the value, and sees all earlier changes to it.
+//! Models of the biased lock. One thread at a time has the value, and sees all earlier changes of the value.
 
 use crate::run::{ModelBounds, check};
 use crate::sync::biased::Biased;
@@ -26,7 +26,7 @@ fn try_to_add(lock: &Biased<u64>) -> u64 {
     })
 }
 
-/// Starts a thread with the lock.
+/// Starts a thread that runs `run` with the lock.
 fn with<T: 'static>(lock: &Lock, run: impl FnOnce(&Biased<u64>) -> T + 'static) -> thread::JoinHandle<T> {
     let lock = lock.clone();
     thread::spawn(move || run(&lock))
@@ -36,7 +36,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().expect("a thread of a model does not panic")
 }
 
-/// The favourite acquires the lock twice while another thread takes that right away.
+/// The favourite acquires the lock twice while another thread revokes its right.
 pub fn favourite_and_other() -> u64 {
     check("favourite and other", ModelBounds { preemptions: None }, || {
         let lock = favoured();
@@ -48,8 +48,8 @@ pub fn favourite_and_other() -> u64 {
     })
 }
 
-/// The right goes from one thread to another. The new favourite uses it while the first may still be about
-/// to.
+/// The right passes from one thread to another. The new favourite uses the right while the first favourite
+/// may still be about to use it.
 pub fn two_favourites() -> u64 {
     check("two favourites", ModelBounds { preemptions: None }, || {
         let lock = favoured();
@@ -61,7 +61,7 @@ pub fn two_favourites() -> u64 {
     })
 }
 
-/// Two threads try to acquire the lock, and give the favourite its right back.
+/// Two threads try to acquire the lock, and then return the right to the favourite.
 pub fn favourite_and_triers() -> u64 {
     check("favourite and triers", ModelBounds { preemptions: Some(3) }, || {
         let lock = favoured();

@@ -1,5 +1,5 @@
-//! The claim of a RECV. Each RECV is completed once, by a process that sees what was posted, and the owner
-//! sees all of the completion.
+//! Models of the claim of a RECV. Each RECV is completed once, by a process that sees the RECV as posted. The
+//! owner sees the complete result.
 
 use crate::fabric::peer::Owner;
 use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
@@ -16,7 +16,7 @@ use doorbell_verbs::Sge;
 use loom::thread;
 use std::rc::Rc;
 
-/// The most RECVs of a model.
+/// Maximum number of RECVs of a model.
 const MOST: usize = 4;
 const GENERATION: u32 = 1;
 const QPN: u32 = 0x100;
@@ -146,14 +146,14 @@ impl SharedRecvs {
 
     /// Copies the payload of the RECV at a position to its buffer.
     fn copy_payload(&self, position: u64) {
-        // SAFETY: one side at a time copies, which the model checks.
+        // SAFETY: one side at a time copies. The model checks this.
         let buffer = unsafe { self.buffers[position as usize].get_mut() };
         assert_eq!(*buffer, 0, "the payload is copied once");
         *buffer = PAYLOAD;
     }
 
     /// Takes the completion of the RECV at a position and places its payload, as `RecvQueue::take` does.
-    /// `None` if there is none. Called by the owner.
+    /// `None` if the RECV is not complete. Called by the owner.
     fn take_carried(&self, position: u64) -> Option<()> {
         let (slot, posted) = (self.slot(position), SlotState::posted(position, GENERATION));
         if slot.state().phase_of(posted) != Some(SlotPhase::Done) {
@@ -184,7 +184,7 @@ impl SharedRecvs {
         *buffer = 1;
     }
 
-    /// Fills the oldest RECV, as the engine does, and returns its position. Called by a sender.
+    /// Fills the oldest RECV, as the engine does, and returns the RECV's position. Called by a sender.
     fn send(&self, claimer: u32) -> Option<u64> {
         let slots = Slots::of(&self.segment, self.rq())?;
         let front = slots.front(GENERATION).ok()?;
@@ -203,8 +203,8 @@ impl SharedRecvs {
         Some(position)
     }
 
-    /// Takes the completion of the RECV at a position, if there is one, as `RecvQueue::take_next` does.
-    /// Called by the owner.
+    /// Takes the completion of the RECV at a position, as `RecvQueue::take_next` does. `None` if the RECV is
+    /// not complete. Called by the owner.
     fn take(&self, position: u64) -> Option<RecvDone> {
         let slot = self.slot(position);
         let posted = SlotState::posted(position, GENERATION);
@@ -230,7 +230,7 @@ impl SharedRecvs {
     }
 }
 
-/// Starts a thread with the queue.
+/// Starts a thread that runs `run` with the queue.
 fn with<T: 'static>(
     shared: &Rc<SharedRecvs>,
     run: impl FnOnce(&SharedRecvs) -> T + 'static,
@@ -243,7 +243,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().expect("a thread of a model does not panic")
 }
 
-/// The only sender fills RECVs. The owner posts each slot again as soon as it has the completion.
+/// The only sender fills RECVs. The owner posts each slot again as soon as the owner has the completion.
 pub fn one_sender() -> u64 {
     check("one sender", ModelBounds { preemptions: None }, || {
         let shared = Rc::new(SharedRecvs::new(1, TakenBy::One));
@@ -312,8 +312,8 @@ pub fn lane_ended() -> u64 {
     })
 }
 
-/// The owner takes the completion of a message, and answers. Another thread of the sender, which sees the
-/// answer, finds by the receipt that the message was taken. By then the message is complete.
+/// The owner takes the completion of a message, and answers. Another thread of the sender sees the answer.
+/// The receipt then tells this thread that the message was taken, and the message is complete.
 pub fn answered() -> u64 {
     check("answered", ModelBounds { preemptions: Some(3) }, || {
         let shared = Rc::new(SharedRecvs::new(1, TakenBy::One));
@@ -326,7 +326,7 @@ pub fn answered() -> u64 {
         let poller = {
             let answer = answer.clone();
             with(&shared, move |shared| {
-                // Acquire, as for the state of the slot that the answer comes in.
+                // Acquire, like the load of the state of the slot that contains the answer.
                 let is_answered = answer.load(Acquire) == 1;
                 let is_taken = receipt.is_taken(&shared.segment);
                 assert!(is_taken || !is_answered, "the answer does not precede the completion");
@@ -345,13 +345,13 @@ pub fn answered() -> u64 {
     })
 }
 
-/// A sender places the payload of a message while the owner takes the completion. One of them copies it, and
-/// the owner's program has the buffer for itself afterwards.
+/// A sender places the payload of a message while the owner takes the completion. One of the two copies the
+/// payload. Afterwards only the owner's program uses the buffer.
 ///
-/// The owner posts the slot again when the sender has ended, although it may do so before. Its plain store of
-/// the new state then follows the sender's first change of the old state, and the sender's second change
-/// fails, because no store comes between the store of a compare-and-swap and the store that it has loaded.
-/// loom does not know that.
+/// The model posts the slot again only after the sender has ended, although an owner may do so earlier. In
+/// that case, the owner's plain store of the new state follows the sender's first change of the old state.
+/// The sender's second change then fails, because no store comes between the store that a compare-and-swap
+/// has loaded and its own store. loom does not know this rule.
 fn placed(taken_by: TakenBy) {
     let shared = Rc::new(SharedRecvs::new(1, taken_by));
     shared.qp().lane.store(1, SeqCst);
@@ -371,12 +371,12 @@ fn placed(taken_by: TakenBy) {
     assert!(shared.send_carried(1).is_some() && shared.take_carried(1).is_some());
 }
 
-/// [`placed`], in the queue of one sender.
+/// Runs [`placed`] in a queue of one sender.
 pub fn placed_in_turn() -> u64 {
     check("placed in turn", ModelBounds { preemptions: None }, || placed(TakenBy::One))
 }
 
-/// [`placed`], in a queue of several senders.
+/// Runs [`placed`] in a queue of several senders.
 pub fn placed_in_slot() -> u64 {
     check("placed in slot", ModelBounds { preemptions: None }, || placed(TakenBy::Several))
 }

@@ -1,4 +1,4 @@
-//! Running a model.
+//! Runs models under loom.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 /// The part of a model's schedules that loom runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelBounds {
-    /// The most preemptions in a run: how often a thread that could go on is stopped for another. `None` for
-    /// no bound.
+    /// Maximum number of preemptions in a run; `None` for no bound. A preemption stops a thread that could
+    /// continue, and runs another thread.
     pub(crate) preemptions: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Stands in for the other processes. All threads of a model belong to one process.
+//! Stands in for the fabric, the other processes. All threads of a model belong to one process.
 
 pub(crate) mod peer {
     //! The process that owns a segment.
@@ -17,7 +17,7 @@ pub(crate) mod peer {
 }
 
 pub(crate) mod pipe {
-    //! Events for the program.
+    //! Stands in for the pipe of events for the program.
 
     use super::peer::Owner;
     use crate::memory::records::EventRecord;

@@ -1,13 +1,13 @@
-//! Stands in for shared memory. It is a table of values by offset, because loom's atomics are larger than the
-//! processor's.
+//! Stands in for a segment of shared memory. The segment is a table of values by offset, because loom's
+//! atomics are larger than the processor's.
 
 use super::records::{CopiesRecord, CopyRecord, CqRecord, MrRecord, QpRecord, RqRecord};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
 
-/// Values by offset, and the records of one QP with one receive queue and one CQ, of one region, and of two
-/// requesters.
+/// The heap's values by offset, and the records of one QP with one receive queue and one CQ, of one region,
+/// and of two requesters.
 #[derive(Default)]
 pub(crate) struct Segment {
     heap: HashMap<u64, Box<dyn Any>>,
@@ -51,7 +51,7 @@ impl Segment {
         &self.mr
     }
 
-    /// The use of the copy records.
+    /// The record of the copy records in use.
     pub(crate) fn copies(&self) -> &CopiesRecord {
         &self.copies
     }
@@ -61,16 +61,17 @@ impl Segment {
         self.copy.get(index)
     }
 
-    /// Offset of an object in the heap. Only a RECV with more SGEs than any model's RECV needs it.
+    /// Offset of an object in the heap. Only a RECV that has more SGEs than any model's RECV needs this
+    /// offset.
     pub(crate) fn heap_offset<T>(&self, _: &T) -> Option<u64> {
         unreachable!("all SGEs of a model's RECV lie in its slot")
     }
 
-    /// A value in the heap.
+    /// The value at an offset of the heap; `None` if the offset has no value.
     ///
     /// # Panics
-    /// If a value of another type is there. A model has to put the right values where the software NIC looks
-    /// for them.
+    /// If the value has another type. A model has to put values of the right type at the offsets that the
+    /// software NIC uses.
     pub(crate) fn in_heap<T: 'static>(&self, at: u64) -> Option<&T> {
         let found = self.heap.get(&at)?.downcast_ref();
         assert!(found.is_some(), "the value at {at} has another type");

@@ -1,4 +1,4 @@
-//! Pieces of memory, as `doorbell-soft` copies them.
+//! Stands in for the module of `doorbell-soft` that copies payload.
 
 /// A piece of memory.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,6 @@ pub(crate) struct Piece {
 /// # Safety
 /// Both ranges are mapped, and do not overlap.
 pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees it.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }

@@ -1,17 +1,17 @@
 //! Stands in for the atomics, locks and cells of `doorbell-soft`: the types of loom.
 //!
-//! loom treats a `SeqCst` access as an `AcqRel` access. Only for fences it knows that they are in one total
-//! order. An access with `SeqCst` is therefore made of two here: the access with `AcqRel`, and before it a
-//! `SeqCst` fence if the thread has made a `SeqCst` access before. This gives the order that the software NIC
-//! needs from such accesses: two threads that each store one word and load the other's do not both miss the
-//! other's store. If one of the four accesses is weaker, there is no fence between the two accesses of its
-//! thread, and the model fails. The fence is stronger than the accesses in one respect: it also orders the
-//! relaxed accesses between them.
+//! loom treats a `SeqCst` access as an `AcqRel` access. loom models the total order only for `SeqCst` fences.
+//! Here, an access with `SeqCst` therefore becomes an access with `AcqRel`. If the thread has made a `SeqCst`
+//! access before, a `SeqCst` fence precedes the access. This gives the order that the software NIC needs from
+//! such accesses: if two threads each store to one word and load the other thread's word, at least one load
+//! sees the other thread's store. If one of the four accesses is weaker, there is no fence between the two
+//! accesses of its thread, and the model fails. The fence is stronger than the accesses in one respect: it
+//! also orders the relaxed accesses between them.
 //!
-//! loom tries another order of two accesses to a word if one of them is a store. It keeps only the last
-//! access to each word. So it forgets the load of one thread if another thread loads the word before it
-//! stores to it. Here a load that orders something therefore follows a store to a word of its own. loom
-//! cannot forget that store, which orders nothing itself.
+//! loom tries another order of two accesses to a word if one of them is a store. But loom keeps only the last
+//! access to each word. So loom forgets a thread's load if another thread loads the word and then stores to
+//! it. Here, a store to a separate word therefore precedes each load that is not `Relaxed`. loom cannot
+//! forget this store, which orders nothing itself.
 
 pub(crate) use loom::sync::atomic::fence;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -28,8 +28,8 @@ loom::thread_local! {
     static WAS_ORDERED: Cell<bool> = Cell::new(false);
 }
 
-/// The order that loom gives an access. For `SeqCst` it is `instead`, with a fence before the access if
-/// needed.
+/// The order that loom gives an access. For `SeqCst` this order is `instead`, and a fence precedes the access
+/// if needed.
 #[track_caller]
 fn given(order: Ordering, instead: Ordering) -> Ordering {
     if order != SeqCst {
@@ -115,8 +115,8 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
-/// A value that only the holder of a lock uses. loom fails if two threads use it without an order between
-/// them.
+/// A value that only the holder of a lock uses. loom fails if two threads use the value without an order
+/// between them.
 #[derive(Debug)]
 pub(crate) struct LockedCell<T>(UnsafeCell<T>);
 
@@ -126,24 +126,24 @@ impl<T> LockedCell<T> {
         LockedCell(UnsafeCell::new(value))
     }
 
-    /// The value, to read.
+    /// Borrows the value to read it.
     ///
     /// # Safety
-    /// Nobody changes the value as long as the reference lives.
+    /// No thread changes the value as long as the reference lives.
     #[track_caller]
     pub(crate) unsafe fn get(&self) -> &T {
-        // SAFETY: the caller promises it, and loom checks it.
+        // SAFETY: the caller guarantees it, and loom checks it.
         self.0.with(|value| unsafe { &*value })
     }
 
-    /// The value, to change.
+    /// Borrows the value to change it.
     ///
     /// # Safety
-    /// Nobody else uses the value as long as the reference lives.
+    /// No other reference to the value is used as long as the reference lives.
     #[track_caller]
     #[expect(clippy::mut_from_ref, reason = "the lock guarantees that there is one reference")]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
-        // SAFETY: the caller promises it, and loom checks it.
+        // SAFETY: the caller guarantees it, and loom checks it.
         self.0.with_mut(|value| unsafe { &mut *value })
     }
 }

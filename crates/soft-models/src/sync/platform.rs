@@ -1,8 +1,8 @@
 //! Stands in for the system: thread numbers of loom's threads, and a `SeqCst` fence for each side of the pair
 //! of fences.
 //!
-//! `crates/soft/src/sync/platform.rs` argues why `SeqCst` fences give the guarantee of membarrier(2) and the
-//! compiler's fence.
+//! `crates/soft/src/sync/platform.rs` explains why `SeqCst` fences give the guarantee of membarrier(2) and
+//! the compiler's fence.
 
 use loom::sync::atomic::fence;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -27,7 +27,7 @@ pub(crate) fn light_fence() {
     fence(SeqCst);
 }
 
-/// Stands in for membarrier(2).
+/// Stands in for membarrier(2) within a process.
 pub(crate) fn heavy_fence() {
     fence(SeqCst);
 }
@@ -37,7 +37,7 @@ pub(crate) fn global_fence() {
     fence(SeqCst);
 }
 
-/// loom always has fences.
+/// Whether the system has [`heavy_fence`]. loom always has it.
 pub(crate) fn has_heavy_fence() -> bool {
     true
 }

@@ -1,10 +1,11 @@
-//! The arena: program buffers in the segment that this process shares.
+//! The arena, which allocates program buffers in this process's segment, the memory that peers can map.
 //!
-//! If the launcher asks for it, page-aligned allocations of the program come from the arena. Peers access
-//! these buffers by plain loads and stores. Other allocations come from the C library, as without the arena.
+//! If the launcher sets `SHARED_BUFFERS`, page-aligned allocations of the program come from the arena. Peers
+//! access these buffers by plain loads and stores. All other allocations come from the C library.
 //!
-//! A buffer stays at its address. So the arena has addresses in reserve, and opens them as buffers need them.
-//! When they are used up, it takes a further range of addresses, for the bytes of the segment that follow.
+//! A buffer must keep its address. So the arena reserves a range of addresses, and makes them accessible as
+//! buffers need them. When a range is used up, the arena reserves another range, to which it maps the next
+//! bytes of the segment.
 
 use super::segment::{ARENA_AT, ARENA_BYTES, Segment};
 use crate::sync::lock;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering:
 
 /// Freed pieces of at least this many bytes return their pages to the kernel.
 const GIVE_BACK: u64 = 64 << 10;
-/// Bytes of the first range of addresses. Each further range has twice as many as the one before.
+/// Bytes of the first address range. For each further range, the arena asks for at least twice as many.
 const FIRST_RANGE: u64 = 64 << 20;
 
 /// This process's segment and its file.
@@ -26,7 +27,7 @@ const FIRST_RANGE: u64 = 64 << 20;
 pub(crate) struct Own {
     pub(crate) file: File,
     pub(crate) segment: Segment,
-    /// The first addresses of the arena, until the arena begins.
+    /// The first address range of the arena; `None` when the arena uses it.
     first: Mutex<Option<Reserve>>,
 }
 
@@ -40,21 +41,21 @@ impl Own {
 
 static OWN: AtomicPtr<Own> = AtomicPtr::new(std::ptr::null_mut());
 
-/// This process's segment, created on first use and never freed.
+/// Returns this process's segment, which is created at the first call and never freed.
 pub(crate) fn own() -> std::io::Result<&'static Own> {
     let known = OWN.load(Acquire);
     if !known.is_null() {
-        // SAFETY: set below from a leaked box.
+        // SAFETY: the pointer was stored below. Its box is never freed.
         return Ok(unsafe { &*known });
     }
     let created = Own::create()?;
     at_fork();
     let made = Box::into_raw(Box::new(created));
     match OWN.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
-        // SAFETY: just leaked.
+        // SAFETY: the box was leaked just above.
         Ok(_) => Ok(unsafe { &*made }),
         Err(other) => {
-            // SAFETY: `made` is still ours; `other` was leaked by another thread.
+            // SAFETY: no other thread has seen `made`. Another thread leaked `other`.
             unsafe {
                 drop(Box::from_raw(made));
                 Ok(&*other)
@@ -63,27 +64,28 @@ pub(crate) fn own() -> std::io::Result<&'static Own> {
     }
 }
 
-/// Whether the launcher asks for shared program buffers.
+/// Whether the launcher asked for shared program buffers.
 fn wanted() -> bool {
     static WANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os(SHARED_BUFFERS).is_some_and(|value| value == "1"))
 }
 
-/// The state of the allocator. It has a lock of its own, because fork(2) must find that lock free.
+/// The allocator's state and its spinlock. The handlers of pthread_atfork(3) hold the lock across fork(2), so
+/// that a child never inherits a lock that another thread of its parent holds.
 struct ArenaState {
     taken: AtomicBool,
     pieces: std::cell::UnsafeCell<Pieces>,
 }
 
-// SAFETY: only the holder of `taken` reaches `pieces`.
+// SAFETY: only the holder of the lock `taken` accesses `pieces`.
 unsafe impl Sync for ArenaState {}
 
 struct Pieces {
-    /// The ranges of addresses, the newest last. Only the newest one can open more addresses.
+    /// The address ranges, newest last. Only the newest range can make more addresses accessible.
     ranges: Vec<Reserve>,
-    /// The first address of the newest range that was never allocated.
+    /// The lowest address of the newest range that was never part of an allocation.
     next: u64,
-    /// Lengths by address, here and in `free`.
+    /// Lengths of the allocated pieces, by address. `free` has the lengths of the free pieces.
     used: BTreeMap<u64, u64>,
     free: BTreeMap<u64, u64>,
 }
@@ -99,7 +101,8 @@ static STATE: ArenaState =
 
 fn with_pieces<T>(f: impl FnOnce(&mut Pieces) -> T) -> T {
     take_lock();
-    // SAFETY: this thread has the lock; `f` allocates nothing that comes from this arena.
+    // SAFETY: this thread holds the lock. `f` allocates no memory of this arena, so it does not come here
+    // again.
     let result = f(unsafe { &mut *STATE.pieces.get() });
     STATE.taken.store(false, Release);
     result
@@ -111,8 +114,9 @@ fn take_lock() {
     }
 }
 
-/// `size` bytes aligned to `align` in shared memory. `None` if the allocation does not belong here: it is
-/// aligned to less than a page, shared buffers are not wanted, or there is no space.
+/// Allocates `size` bytes of shared memory, aligned to `align`. `None` if the allocation does not belong in
+/// the arena (`align` is less than a page, `size` is 0, or the launcher did not ask for shared buffers), or
+/// if the arena has no space.
 pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     if (align as u64) < PAGE || size == 0 || !align.is_power_of_two() || !wanted() {
         return None;
@@ -120,11 +124,11 @@ pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     place(align, size)
 }
 
-/// `size` zeroed bytes in shared memory, aligned to a page. They are there even if program buffers are not
-/// shared.
+/// Allocates `size` zeroed bytes of shared memory, aligned to a page, even if the launcher did not ask for
+/// shared buffers.
 pub(crate) fn alloc_own(size: usize) -> Option<*mut u8> {
     let memory = place(PAGE as usize, size)?;
-    // SAFETY: just allocated, of at least this size.
+    // SAFETY: the piece was just allocated, and has at least this size.
     unsafe { memory.write_bytes(0, size) };
     Some(memory)
 }
@@ -136,19 +140,20 @@ fn place(align: usize, size: usize) -> Option<*mut u8> {
 }
 
 impl Pieces {
-    /// The address of a new piece. The file of `own` has it, and `known` gets new ranges of addresses.
+    /// Allocates a piece in the file of `own`, and returns its address. New address ranges are added to
+    /// `known`.
     fn take(&mut self, own: &Own, known: &KnownRanges, len: u64, align: u64) -> Option<u64> {
         if let Some(taken) = self.take_free(len, align).or_else(|| self.take_new(own, len, align)) {
             return Some(taken);
         }
-        // The first range may be too short.
+        // Two attempts, because the first range may be too short.
         (0..2).find_map(|_| {
             self.begin_range(own, known, len.checked_add(align)?)?;
             self.take_new(own, len, align)
         })
     }
 
-    /// A piece at addresses that were freed.
+    /// Allocates a piece from freed addresses.
     fn take_free(&mut self, len: u64, align: u64) -> Option<u64> {
         let fits = |(&at, &room): (&u64, &u64)| {
             let start = at.checked_next_multiple_of(align)?;
@@ -167,7 +172,7 @@ impl Pieces {
         Some(start)
     }
 
-    /// A piece at addresses of the newest range that were never used.
+    /// Allocates a piece from never-used addresses of the newest range.
     fn take_new(&mut self, own: &Own, len: u64, align: u64) -> Option<u64> {
         let range = self.ranges.last_mut()?;
         let start = self.next.checked_next_multiple_of(align)?;
@@ -185,7 +190,7 @@ impl Pieces {
         Some(start)
     }
 
-    /// Adds a range of addresses for at least `len` bytes.
+    /// Adds an address range for at least `len` bytes. Only the first range may be shorter.
     fn begin_range(&mut self, own: &Own, known: &KnownRanges, len: u64) -> Option<()> {
         let least = len.checked_add(PAGE)?.checked_next_multiple_of(PAGE)?;
         let range = match self.ranges.last_mut() {
@@ -196,7 +201,8 @@ impl Pieces {
                 if least > most || !known.has_room() {
                     return None;
                 }
-                // The other addresses are released, and may soon belong to the program.
+                // `behind` releases the addresses after the open ones. The program may soon use them for
+                // other memory.
                 known.set_bytes(last.open());
                 let next = last.behind(most, least, own.segment.remapper());
                 let next = next.inspect_err(|_| known.set_bytes(last.most())).ok()?;
@@ -232,30 +238,31 @@ impl Pieces {
         Some(len)
     }
 
-    /// Whether a range of addresses begins here. A piece must not extend over two ranges, which may be next
-    /// to each other.
+    /// Whether an address range begins at `at`. Two ranges may be adjacent, but no piece may extend over
+    /// both.
     fn begins_range(&self, at: u64) -> bool {
         self.ranges.iter().any(|range| range.base() == at)
     }
 }
 
-/// The ranges of addresses that belong to the arenas of this process and of its ancestors. They are read
-/// without a lock, in any call of the program.
+/// The address ranges of the arenas of this process and of its ancestors. Any call of the program may read
+/// them, without a lock.
 struct KnownRanges {
     len: AtomicUsize,
-    /// Number of the ancestors' ranges, which come first. Allocations there are never freed.
+    /// Number of the ancestors' ranges, which come first in `ranges`. Allocations in these ranges are never
+    /// freed.
     inherited: AtomicUsize,
     ranges: [KnownRange; MOST_RANGES],
 }
 
-/// The most ranges that a process and its ancestors can have. Each range of a process is at least twice as
-/// long as the one before, unless the kernel refuses so many addresses.
+/// Maximum number of ranges of a process and its ancestors. Each range of a process is at least twice as long
+/// as the previous one, unless the kernel refuses that many addresses.
 const MOST_RANGES: usize = 256;
 
 struct KnownRange {
     base: AtomicU64,
     bytes: AtomicU64,
-    /// Offset in the segment.
+    /// Offset of the range in the segment.
     at: AtomicU64,
 }
 
@@ -280,15 +287,15 @@ impl KnownRanges {
         self.len.load(Relaxed) < MOST_RANGES
     }
 
-    /// Adds a range. The caller holds the allocator's lock. Without room, the range is not known, so that
-    /// nothing may be allocated there.
+    /// Adds a range. The caller holds the allocator's lock. If the table is full, the range is not added, and
+    /// nothing may be allocated in it.
     fn add(&self, range: &Reserve) {
         let len = self.len.load(Relaxed);
         let Some(known) = self.ranges.get(len) else { return };
         known.base.store(range.base(), Relaxed);
         known.bytes.store(range.most(), Relaxed);
         known.at.store(range.at(), Relaxed);
-        // Release: a thread that sees the number sees the range.
+        // Release: a thread that loads the new length also sees the range.
         self.len.store(len + 1, Release);
     }
 
@@ -299,15 +306,15 @@ impl KnownRanges {
         }
     }
 
-    /// Counts all ranges as inherited, in the child of a fork(2).
+    /// Marks all ranges as inherited. The child of a fork(2) calls this.
     fn inherit(&self) {
         self.inherited.store(self.len.load(Relaxed), Relaxed);
     }
 
-    /// The number of the range that contains these bytes, and the offset of the first one in the segment.
+    /// The index of the range that contains these bytes, and the offset of the first byte in the segment.
     #[inline]
     fn find(&self, addr: u64, len: u64) -> Option<(usize, u64)> {
-        // Acquire: the ranges up to this number are seen.
+        // Acquire, for the Release in `add`: this thread sees all ranges below the loaded length.
         let known = &self.ranges[..self.len.load(Acquire)];
         known.iter().enumerate().find_map(|(number, range)| {
             let from = addr.checked_sub(range.base.load(Relaxed))?;
@@ -321,13 +328,13 @@ impl KnownRanges {
     }
 }
 
-/// Offset in this process's segment of `len` bytes, if they lie in the arena.
+/// The offset of these `len` bytes in this process's segment; `None` if they do not lie in its arena.
 pub(crate) fn offset_of(addr: u64, len: u64) -> Option<u64> {
     let (number, at) = KNOWN.find(addr, len)?;
     (!KNOWN.is_inherited(number)).then_some(at)
 }
 
-/// The arena that the piece at an address belongs to: this process's or an ancestor's.
+/// The process whose arena contains a piece: this process or an ancestor.
 enum PieceOf {
     Own,
     Ancestor,
@@ -335,7 +342,7 @@ enum PieceOf {
 
 #[inline]
 fn owner(pointer: *mut u8) -> Option<PieceOf> {
-    // Each piece begins with a page.
+    // Each piece begins at a page boundary.
     if !(pointer as u64).is_multiple_of(PAGE) {
         return None;
     }
@@ -343,7 +350,7 @@ fn owner(pointer: *mut u8) -> Option<PieceOf> {
     Some(if KNOWN.is_inherited(number) { PieceOf::Ancestor } else { PieceOf::Own })
 }
 
-/// Frees an allocation. `false` if it does not come from an arena.
+/// Frees an allocation; `false` if it does not come from an arena. An ancestor's allocation stays.
 pub fn free(pointer: *mut u8) -> bool {
     match owner(pointer) {
         None => false,
@@ -352,8 +359,8 @@ pub fn free(pointer: *mut u8) -> bool {
             let at = pointer as u64;
             if let Some(len) = with_pieces(|pieces| pieces.used.get(&at).copied()) {
                 if len >= GIVE_BACK {
-                    // If this fails, as for locked memory, the pages stay. SAFETY: pages of the allocation,
-                    // which the program does not use any more.
+                    // If madvise(2) fails, for example for locked memory, the kernel keeps the pages. SAFETY:
+                    // these are pages of the allocation, which the program no longer uses.
                     let _ = unsafe { madvise(pointer.cast(), len as usize, Advice::LinuxRemove) };
                 }
                 with_pieces(|pieces| pieces.give_back(at));
@@ -363,7 +370,8 @@ pub fn free(pointer: *mut u8) -> bool {
     }
 }
 
-/// Bytes of the allocation at an address, 0 if it is an ancestor's. `None` if it does not come from an arena.
+/// Size of the allocation at an address in bytes; 0 for an ancestor's allocation. `None` if the address does
+/// not come from an arena.
 pub fn size(pointer: *mut u8) -> Option<usize> {
     let at = pointer as u64;
     match owner(pointer)? {
@@ -375,7 +383,7 @@ pub fn size(pointer: *mut u8) -> Option<usize> {
 fn at_fork() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of this library, which is never unloaded.
+        // SAFETY: the handlers are functions of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     });
 }
@@ -388,27 +396,28 @@ extern "C" fn in_parent() {
     STATE.taken.store(false, Release);
 }
 
-/// The child keeps its parent's memory as a private copy and begins an arena of its own.
+/// Runs in the child of a fork(2). The child keeps its parent's buffers as private mappings, and later
+/// creates its own segment and arena.
 extern "C" fn in_child() {
     crate::sync::forget_thread_id();
     let own = OWN.swap(std::ptr::null_mut(), AcqRel);
     if !own.is_null() {
-        // SAFETY: a leaked box.
+        // SAFETY: the function `own` leaked this box, so it is never freed.
         let own = unsafe { &*own };
-        // SAFETY: the child has one thread, and it has the lock that `before_fork` took.
+        // SAFETY: the child's only thread holds the lock that `before_fork` acquired.
         let pieces = unsafe { &mut *STATE.pieces.get() };
         for range in pieces.ranges.iter().filter(|range| range.open() > 0) {
             let (protection, flags) =
                 (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-            // SAFETY: the mapping has the bytes that were there before. They are copied when either process
-            // writes.
+            // SAFETY: the new mapping replaces the shared mapping of the same bytes. The kernel copies a page
+            // when the child writes to it. Until then, the child sees the parent's writes.
             let _ = unsafe {
                 let to = range.base() as *mut std::ffi::c_void;
                 mmap(to, range.open() as usize, protection, flags, &own.file, range.at())
             };
         }
         KNOWN.inherit();
-        // The ranges stay mapped.
+        // Dropping the ranges would unmap them.
         std::mem::forget(std::mem::replace(pieces, Pieces::none()));
     }
     STATE.taken.store(false, Release);
@@ -472,19 +481,19 @@ mod tests {
     fn buffers_in_all_ranges_are_where_peers_look_for_them() {
         let mut arena = Arena::new();
         let peer = Segment::open(&arena.own.file).expect("its segment");
-        // Each is longer than the addresses that are left.
+        // Each large size exceeds the addresses that are left in the newest range.
         let sizes = [PAGE, FIRST_RANGE, PAGE, 3 * FIRST_RANGE, 8 * FIRST_RANGE, 8 * FIRST_RANGE, PAGE];
         let mut offsets = Vec::new();
         for (n, len) in (1..).zip(sizes) {
             let at = arena.take(len, PAGE).expect("there is room");
-            // SAFETY: the first and the last word of the buffer.
+            // SAFETY: these are the first and the last word of the buffer.
             unsafe {
                 (at as *mut u64).write_volatile(n);
                 ((at + len - 8) as *mut u64).write_volatile(100 + n);
             }
             let (_, offset) = arena.known.find(at, len).expect("it is known");
             let there = peer.in_arena(offset, len).expect("it can be mapped");
-            // SAFETY: words within the mapping.
+            // SAFETY: both words lie within the mapping.
             let read = unsafe {
                 (
                     there.cast::<u64>().read_volatile(),
@@ -497,7 +506,7 @@ mod tests {
         assert!(arena.pieces.ranges.len() > 3, "{:?}", arena.pieces.ranges);
         offsets.sort_by_key(|range| range.start);
         assert!(offsets.windows(2).all(|two| two[0].end <= two[1].start), "{offsets:?}");
-        // The rest of a range is used later. Nothing extends over two ranges.
+        // The rest of each range is free too, and no free piece extends over two ranges.
         for (at, len) in arena.pieces.used.clone() {
             assert_eq!(arena.pieces.give_back(at), Some(len));
         }
@@ -524,11 +533,11 @@ mod tests {
         assert_eq!(status, 0);
     }
 
-    /// Buffers of all ancestors may be freed by a child, which then does nothing.
+    /// A child may free buffers of all its ancestors. These frees do nothing.
     #[test]
     fn a_buffer_of_an_ancestor_is_known_in_each_generation() {
         let buffer = place(PAGE as usize, 100).expect("a buffer");
-        // SAFETY: the child and the grandchild only allocate and free by this module, and exit.
+        // SAFETY: the child and the grandchild only allocate and free through this module, and exit.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {

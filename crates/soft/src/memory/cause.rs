@@ -1,8 +1,9 @@
-//! Why a work request was refused or not answered: which check failed, and the values that the check met.
+//! The cause of a refused or unanswered work request: the check that failed, and the values that the check
+//! found.
 //!
-//! Nothing here decides anything: the checks of `doorbell_transport` refuse requests. The cause is found
-//! afterwards, and becomes a line of text for people. If a responder's QP fails, the requester leaves the
-//! cause in the segment of the responder's process, so that this process can print it too.
+//! This module decides nothing. The checks of `doorbell_transport` refuse requests, and `engine/diagnosis.rs`
+//! finds the cause afterwards. The cause becomes a line of text for the user. If a responder's QP fails, the
+//! requester also records the cause in the segment of the responder's process, which can then print it.
 
 use super::records::CauseRecord;
 use super::window::domain_text;
@@ -13,7 +14,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::*;
 
-/// The side whose memory a key names.
+/// The memory that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// The requester's memory: an lkey of the work request.
@@ -27,16 +28,17 @@ pub(crate) enum Memory {
 /// The check that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Everything holds by now, or the failed check cannot be determined.
+    /// All checks succeed by now, or the failed check cannot be determined.
     Changed,
-    /// A key. `found` and `other` are the protection domains of region and QP, or the region's first byte and
-    /// length. If rights are missing, `found` has them.
+    /// The check of a key. For a wrong protection domain, `found` is the region's domain and `other` is the
+    /// QP's. For bytes outside the region, `found` is the region's first address and `other` is its length.
+    /// For missing rights, `found` has these rights.
     Key(Memory, KeyError),
     /// The rkey `found` names no memory window that the QP has bound.
     NotBound,
     /// No SRQ of the QP's XRC domain has the number `found`.
     NoSrq,
-    /// The region has the bytes, but no memory is mapped for them.
+    /// The region contains the bytes, but some of them are not mapped, or not for this access.
     NotThere(Memory),
     /// The responder's `qp_access_flags` lack `found`.
     NotEnabled,
@@ -58,11 +60,12 @@ pub(crate) enum Check {
     Gid,
     /// No process has a QP with this number.
     NoProcess,
-    /// The responder's process has exited. `found` is its PID, or 0 if that means nothing here.
+    /// The responder's process has exited. `found` is its PID, or 0 if this process cannot use the PID.
     Ended,
-    /// The responder's process cannot be reached. The reason was printed before.
+    /// The responder's process cannot be reached for a reason that was printed before, or its shared data is
+    /// invalid.
     OutOfReach,
-    /// The thread of the responder's process did not answer a request.
+    /// The thread of the responder's process that serves peers did not answer a request.
     NoAnswer,
     /// The responder's QP is in state `found`.
     State,
@@ -70,21 +73,22 @@ pub(crate) enum Check {
     Type,
     /// The responder's QP is connected to QP `found`.
     Dest,
-    /// The responder's QP expects PSN `found`, but `other` is sent.
+    /// The responder's QP expects PSN `found`, but the requester sends `other`.
     Psn,
-    /// The responder's Q_Key is `found`, but `other` is sent.
+    /// The responder's Q_Key is `found`, but the datagram has `other`.
     Qkey,
-    /// `--fault` lost the message `found` times.
+    /// `--fault drop` lost all `found` transmissions of the message.
     Lost,
-    /// `--fault` answered the message `found` times as if no RECV were posted.
+    /// `--fault rnr` answered all `found` transmissions of the message as if no RECV were posted.
     Feigned,
-    /// `--fault` took the port down.
+    /// `--fault port-down` took the port down.
     PortDown,
-    /// `--fault` killed the QP.
+    /// `--fault kill-qp` killed the QP.
     Killed,
 }
 
-/// The checks without a memory. A check's number in a record is its index here plus 1; 0 means no check.
+/// The checks without a [`Memory`]. The number of such a check in a record is its index here plus 1. The
+/// number 0 means no check.
 const PLAIN: [Check; 25] = [
     Check::Changed,
     Check::NotEnabled,
@@ -146,15 +150,15 @@ impl Check {
     }
 }
 
-/// Why a work request was refused or not answered.
+/// The cause of a refused or unanswered work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) check: Check,
-    /// The access: its key, its first byte, and its number of bytes.
+    /// The key, first address and length in bytes of the access.
     pub(crate) key: u32,
     pub(crate) addr: u64,
     pub(crate) len: u64,
-    /// The values that the check met, as [`Check`] documents them.
+    /// The values that the check found, as [`Check`] documents them.
     pub(crate) found: u64,
     pub(crate) other: u64,
 }
@@ -169,13 +173,14 @@ impl Cause {
 /// A work request that put a QP of another process into Err, and the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blame {
-    /// The requester's QP number and PID. The PID is 0 if it means nothing to other processes.
+    /// The requester's QP number and PID. The PID is 0 if other processes cannot use it, because of PID
+    /// namespaces.
     pub(crate) from: u32,
     pub(crate) pid: u32,
-    /// The number under which the requester's process claims RECVs.
+    /// The claimer number of the requester's process.
     pub(crate) claimer: u32,
     pub(crate) opcode: Opcode,
-    /// Number of the work request among those of its QP, from 1.
+    /// Number of the work request in its send queue, counted from 1.
     pub(crate) number: u64,
     pub(crate) cause: Cause,
 }
@@ -326,7 +331,7 @@ impl Cause {
     }
 }
 
-/// The name of a key in man pages.
+/// The name of a key in messages.
 fn key_name(memory: Memory) -> &'static str {
     match memory {
         Memory::Local => "lkey",

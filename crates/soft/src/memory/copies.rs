@@ -1,18 +1,19 @@
-//! The copies into and out of a process's memory, so that the process can wait for them.
+//! Copy records, by which a process waits for the copies into and out of its memory.
 //!
 //! A process that revokes access to its memory must know when no running copy uses the old rights any more.
-//! Requesters take no lock. Each requester has a *copy record* in the segment of the process whose memory it
-//! accesses, and counts the steps of its copies there:
+//! Requesters take no lock. Instead, each requester has a *copy record* in the segment of the process whose
+//! memory it accesses, and counts the steps of its copies there:
 //!
-//! 1. It begins a copy: the count becomes odd.
-//! 2. It passes a fence, and then checks the rights: the state of the QP, the region, the window.
-//! 3. It copies, and ends the copy: the count becomes even.
+//! 1. The requester begins a copy: the count becomes odd.
+//! 2. The requester passes a fence, and then checks the rights: the state of the QP, the region, the window.
+//! 3. The requester copies, and ends the copy: the count becomes even.
 //!
-//! The process that revokes changes the rights, passes the other fence, and then looks at all copy records.
-//! Either the requester sees the changed rights, or the process sees an odd count, and waits until that count
-//! changes (`fabric/revoking.rs`). The requester's fence is no instruction (`sync/platform.rs`).
+//! The revoking process changes the rights, passes the other fence, and then loads all copy records. Either
+//! the requester sees the changed rights, or the revoking process sees an odd count. In the latter case, the
+//! revoking process waits until that count changes (`fabric/revoking.rs`). The requester's fence is usually
+//! no instruction (`sync/platform.rs`).
 //!
-//! Threads of the process itself have copy records, too: those that post, poll or serve peers.
+//! Threads of the process itself have copy records too, if they post, poll or serve peers.
 
 use super::records::{COPIES, CopiesRecord, CopyRecord};
 use super::segment::Segment;
@@ -23,19 +24,19 @@ use std::collections::HashMap;
 /// The fence at the beginning of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyFence {
-    /// No instruction. The process that revokes passes the costly side of the pair of fences.
+    /// No instruction. The revoking process passes the costly side of the pair of fences.
     Light,
     /// A full fence, because the system has no pair of fences, or hides it from one of the two processes.
     Full,
 }
 
 impl CopyRecord {
-    /// Begins a copy. Its rights are checked after this.
+    /// Begins a copy. The caller checks the copy's rights after this call.
     #[inline(always)]
     pub(crate) fn begin(&self, kind: CopyFence) {
-        // Relaxed: only the requester that has the record stores to it. Release: a process that waits for the
-        // end of the copy before may see this count instead. The fence keeps the store before the loads of
-        // the checks.
+        // Relaxed load: only the requester that holds the record stores to it. Release store: a process that
+        // waits for the end of the previous copy may see only this count. The fence keeps the store before
+        // the loads of the checks.
         self.steps.store(self.steps.load(Relaxed).wrapping_add(1), Release);
         match kind {
             CopyFence::Light => light_fence(),
@@ -51,20 +52,21 @@ impl CopyRecord {
         self.steps.store(self.steps.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// The count of the copy that runs; `None` if none runs.
+    /// The count of the running copy; `None` if no copy runs.
     fn running(&self) -> Option<u64> {
         // Acquire pairs with the Release in `end`, or in the `begin` after it.
         Some(self.steps.load(Acquire)).filter(|steps| !steps.is_multiple_of(2))
     }
 
-    /// Takes the record for process `holder`, if it is free.
+    /// Takes the record for process `holder` if the record is free; returns whether it did so.
     fn take(&self, holder: u32) -> bool {
-        // Acquire pairs with the Release in `free`: the last requester's count is seen. Relaxed on failure:
-        // the caller reads nothing then.
+        // Acquire pairs with the Release in `free`: this thread sees the last requester's count. Relaxed on
+        // failure: the caller reads nothing then.
         if self.holder.compare_exchange(0, holder, Acquire, Relaxed).is_err() {
             return false;
         }
-        // Relaxed: the record has one user. A process that was killed leaves an odd count.
+        // Relaxed: only this thread uses the record now. A process that was killed during a copy leaves an
+        // odd count.
         let steps = self.steps.load(Relaxed);
         self.steps.store(steps.wrapping_add(steps % 2), Relaxed);
         true
@@ -72,18 +74,20 @@ impl CopyRecord {
 
     /// Frees the record of a process that has exited.
     pub(crate) fn free(&self, holder: u32) {
-        // Release, for `take`. Relaxed on failure: another process has done it.
+        // Release, for the Acquire in `take`. Relaxed on failure: another process has freed the record.
         let _ = self.holder.compare_exchange(holder, 0, Release, Relaxed);
     }
 }
 
-/// The record of a requester of process `holder`, which is not 0, in this segment. `is_gone` tells if a
-/// process has exited. `None` if all records are in use.
+/// Takes a record in this segment for a requester of process `holder`, and returns the record's index.
+/// `holder` is a claimer number plus 1. `is_gone` says whether the process with such a number has exited.
+/// `None` if all records are in use.
 pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool) -> Option<usize> {
     let used = used(segment);
     let free = |index: &usize| segment.copy(*index).is_some_and(|record| record.take(holder));
-    // Before more records are used, free ones are sought, and the records of exited processes are freed. This
-    // takes a while, so it happens while few are used, and when the number has doubled.
+    // Before a new record is used, this function searches the used records for a free one, and may free the
+    // records of exited processes. The search takes a while. So it happens only while few records are used,
+    // and when their number has reached a power of two.
     let seeks = used < FEW || used.is_power_of_two();
     let mut found = if seeks { (0..used).find(free) } else { None };
     if found.is_none() && seeks && used >= FEW {
@@ -92,7 +96,8 @@ pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool
     }
     let index = found.or_else(|| (used..COPIES).find(free))?;
     let is_more = |before: u32| (before <= index as u32).then_some(index as u32 + 1);
-    // SeqCst, and before the first copy: a process that revokes sees it if it sees the copy.
+    // SeqCst, and before the requester's first copy: a revoking process that must wait for the copy also sees
+    // the new number.
     let _ = segment.copies().used.fetch_update(SeqCst, Relaxed, is_more);
     Some(index)
 }
@@ -108,33 +113,33 @@ fn free_abandoned(segment: &Segment, used: usize, is_gone: impl Fn(u32) -> bool)
     }
 }
 
-/// So many records of exited processes are no burden.
+/// Number of used records from which the records of exited processes are freed. Fewer records are no burden.
 const FEW: usize = 64;
 
-/// The number of records in use: all are among the first so many.
+/// A number above the indices of all records in use.
 fn used(segment: &Segment) -> usize {
     let CopiesRecord { used, .. } = segment.copies();
-    // SeqCst, as the store in `take`.
+    // SeqCst, like the store in `take`.
     (used.load(SeqCst) as usize).min(COPIES)
 }
 
-/// A copy that runs.
+/// A running copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunningCopy {
-    /// Index of its record, and its count.
+    /// Index of the copy's record, and the count in the record.
     pub(crate) index: usize,
     pub(crate) steps: u64,
 }
 
-/// The copies that run. A process that revokes rights has changed them before, and passed its fence. All
-/// other copies see the change, or have ended.
+/// The running copies in a segment's records. Before this call, the revoking process has changed the rights
+/// and passed its fence. All copies that are not returned have ended, or see the change.
 pub(crate) fn running(segment: &Segment) -> Vec<RunningCopy> {
     let running = |index| Some(RunningCopy { index, steps: segment.copy(index)?.running()? });
     (0..used(segment)).filter_map(running).collect()
 }
 
 impl RunningCopy {
-    /// Whether it still runs.
+    /// Whether the copy still runs.
     pub(crate) fn runs(&self, segment: &Segment) -> bool {
         segment.copy(self.index).is_some_and(|record| record.running() == Some(self.steps))
     }

@@ -1,13 +1,15 @@
 //! Copies payload into the memory of programs, as the DMA of a NIC writes it.
 //!
 //! Each aligned unit of 1, 2, 4 or 8 bytes within the payload is stored once, by one instruction, and in
-//! ascending order of addresses. So a reader never finds a unit that is half old, and a unit that it has read
-//! or changed is not stored again. x86 keeps the order of stores. A reader that loads a unit with `Acquire`,
-//! and finds it new, finds everything before it new. In particular, the end of a message arrives last.
+//! ascending order of addresses. So a reader never loads a half-written unit, and a unit that the reader has
+//! loaded or changed is not stored again. x86 keeps the order of stores. If a reader loads a unit with
+//! `Acquire` and the unit is new, all earlier units are new too. In particular, the end of a message arrives
+//! last.
 //!
-//! memcpy(3) guarantees none of this. It stores some bytes twice, from both ends, or byte by byte.
+//! memcpy(3) guarantees none of this. It may store some bytes twice, copy from both ends, or copy byte by
+//! byte.
 //!
-//! `tests/placing.rs` proves these rules: it executes the copies instruction by instruction.
+//! `tests/placing.rs` checks these rules: it executes the copies instruction by instruction.
 
 use super::transfer::Piece;
 use crate::point::{Point, reach};
@@ -22,16 +24,16 @@ const INLINE: usize = 64;
 const VECTORS_FROM: usize = 128;
 /// Bytes of a vector. A processor with AVX stores an aligned vector at once, or in halves of whole words.
 const VECTOR: usize = 32;
-/// Bytes that are copied from the far side at a time if they must be kept meanwhile.
+/// Bytes of the intermediate buffer of `split_units`.
 const KEPT: usize = 512;
 
-/// Copies one piece.
+/// Copies one range to another, in the units and the order that the module documents.
 ///
 /// # Safety
 /// Both ranges are mapped, and do not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_in_order(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: vouched for by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         if !(to.addr() | len).is_multiple_of(WORD) {
             copy_units(from, to, len);
@@ -51,7 +53,7 @@ pub(crate) unsafe fn copy_in_order(from: *const u8, to: *mut u8, len: usize) {
 /// As for [`copy_in_order`].
 #[inline(always)]
 unsafe fn copy_word(from: *const u8, to: *mut u8) {
-    // SAFETY: within the ranges; `to` is aligned. Release keeps the order of the stores.
+    // SAFETY: the word lies within the ranges, and `to` is aligned. Release keeps the order of the stores.
     unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Release) };
 }
 
@@ -79,7 +81,7 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, len: usize) {
 #[inline(never)]
 unsafe fn copy_aligned(from: *const u8, to: *mut u8, len: usize) {
     if len < VECTORS_FROM {
-        // SAFETY: vouched for by the caller.
+        // SAFETY: the caller guarantees it.
         return unsafe { copy_words(from, to, len) };
     }
     let first = to.align_offset(VECTOR);
@@ -120,9 +122,9 @@ unsafe fn copy_units(from: *const u8, to: *mut u8, len: usize) {
     unit!(AtomicU8, u8, is_odd(done, 1));
     unit!(AtomicU16, u16, is_odd(done, 2));
     unit!(AtomicU32, u32, is_odd(done, 4));
-    // If a unit was left out, fewer bytes than the unit's are left.
+    // If the address is still not aligned to a word, fewer bytes than a word are left.
     let words = (len - done) / WORD * WORD;
-    // SAFETY: within the ranges. If there are words, the address is aligned to a word.
+    // SAFETY: the words lie within the ranges. If `words` is not 0, the address is aligned to a word.
     unsafe { copy_aligned(from.add(done), to.add(done), words) };
     done += words;
     unit!(AtomicU32, u32, len - done >= 4);
@@ -131,13 +133,14 @@ unsafe fn copy_units(from: *const u8, to: *mut u8, len: usize) {
     debug_assert_eq!(done, len);
 }
 
-/// Copies vectors to an address that is aligned to a vector, four in each round. In assembly, because a
-/// compiler may replace a loop that copies by memcpy(3).
+/// Copies vectors to a vector-aligned address, four in each round. The loop is in assembly, because a
+/// compiler may replace a copying loop by memcpy(3).
 ///
 /// # Safety
 /// As for [`copy_in_order`]. The processor has AVX.
 unsafe fn copy_vectors(from: *const u8, to: *mut u8, vectors: usize) {
-    // SAFETY: within the ranges. The upper halves of the registers are cleared, as the ABI demands.
+    // SAFETY: the vectors lie within the ranges. The upper halves of the registers are cleared, as the ABI
+    // demands.
     unsafe {
         asm!(
             "sub {left}, 4",
@@ -176,11 +179,12 @@ unsafe fn copy_vectors(from: *const u8, to: *mut u8, vectors: usize) {
     }
 }
 
-/// Joins pieces to one range. A word whose bytes come from several pieces is stored once, like any other.
+/// Copies pieces to one contiguous range. A word whose bytes come from several pieces is stored once, like
+/// any other word.
 struct Joiner {
-    /// Where the next byte goes that is not stored yet.
+    /// Address of the next byte to be stored.
     to: *mut u8,
-    /// Bytes of the word at `to` that are not stored yet, and their number.
+    /// The bytes of the word at `to` that are collected and not stored yet, and their number.
     word: [u8; WORD],
     held: usize,
 }
@@ -190,7 +194,7 @@ impl Joiner {
         Joiner { to, word: [0; WORD], held: 0 }
     }
 
-    /// Adds a piece.
+    /// Appends a piece. The bytes of an incomplete last word are held back.
     ///
     /// # Safety
     /// Both ranges are mapped, and do not overlap.
@@ -216,12 +220,12 @@ impl Joiner {
         }
     }
 
-    /// Stores the bytes that are held.
+    /// Stores the bytes that are held back.
     ///
     /// # Safety
     /// The range is mapped.
     unsafe fn store(&mut self) {
-        // SAFETY: vouched for by the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             copy_in_order(self.word.as_ptr(), self.to, self.held);
             self.to = self.to.add(self.held);
@@ -237,37 +241,38 @@ impl Joiner {
 #[inline(always)]
 pub(crate) unsafe fn join(pieces: &[Piece], to: *mut u8) {
     if let [piece] = pieces {
-        // SAFETY: vouched for by the caller.
+        // SAFETY: the caller guarantees it.
         return unsafe { copy_in_order(piece.addr as *const u8, to, piece.len) };
     }
     let mut joiner = Joiner::new(to);
     for piece in pieces {
-        // SAFETY: vouched for by the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { joiner.add(piece.addr as *const u8, piece.len) };
     }
-    // SAFETY: vouched for by the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { joiner.store() };
 }
 
-/// Copies a range to the pieces, one after the other. The aligned units of the range are also loaded whole,
-/// because its owner may store to them meanwhile.
+/// Copies a range to the pieces, one after the other. Each aligned unit of the range is also loaded whole,
+/// because the range's owner may store to the unit meanwhile.
 ///
 /// # Safety
 /// All ranges are mapped. The pieces do not overlap with the range at `from`.
 #[inline(always)]
 pub(crate) unsafe fn split(from: *const u8, pieces: &[Piece]) {
     match pieces {
-        // The stored units are the loaded ones.
+        // Source and destination have the same alignment, so the loads have the units of the stores.
         [piece] if (piece.addr as usize ^ from.addr()).is_multiple_of(WORD) => {
-            // SAFETY: vouched for by the caller.
+            // SAFETY: the caller guarantees it.
             unsafe { copy_in_order(from, piece.addr as *mut u8, piece.len) }
         }
-        // SAFETY: vouched for by the caller.
+        // SAFETY: the caller guarantees it.
         _ => unsafe { split_units(from, pieces) },
     }
 }
 
-/// Splits a range whose units lie otherwise in the pieces. Bytes are kept between loading and storing them.
+/// Splits a range whose alignment differs from the pieces'. The bytes go through an intermediate buffer with
+/// the range's alignment.
 ///
 /// # Safety
 /// As for [`split`].
@@ -281,11 +286,12 @@ unsafe fn split_units(mut from: *const u8, pieces: &[Piece]) {
     let mut target = Joiner::new(std::ptr::null_mut());
     let mut room = 0;
     while left > 0 {
-        // Parts end where a word ends.
+        // Each part but the last ends at the end of a word.
         let skew = from.addr() % WORD;
         let part = left.min(KEPT - skew);
         let mut at = skew;
-        // SAFETY: within the ranges. The part lies in `kept` behind as many bytes as its first word lacks.
+        // SAFETY: all bytes lie within the ranges. The part begins at byte `skew` of `kept`, and so has the
+        // range's alignment.
         unsafe {
             copy_in_order(from, kept.0.as_mut_ptr().add(skew), part);
             while at < skew + part {
@@ -314,7 +320,7 @@ mod tests {
         (0..2000).map(|n| ((n + seed) * 7 / 3) as u8).collect()
     }
 
-    /// Lengths around those at which another loop is used.
+    /// Lengths near the limits at which the copy changes its loop.
     fn lengths() -> impl Iterator<Item = usize> {
         (0..150).chain([255, 256, 257, 263, 264, 384, 511, 512, 513, 777, 1024, 1111])
     }
@@ -328,7 +334,7 @@ mod tests {
             for len in lengths() {
                 let mut to = pattern(5);
                 let before = to.clone();
-                // SAFETY: within the vectors.
+                // SAFETY: the bytes lie within the vectors.
                 unsafe { copy_in_order(from[start..].as_ptr(), to[target..].as_mut_ptr(), len) };
                 let end = target + len;
                 assert!(to[target..end] == from[start..start + len], "{start} to {target}, {len} bytes");
@@ -351,12 +357,12 @@ mod tests {
                     (0..3).flat_map(|n| memory[at[n]..at[n] + lens[n]].to_vec()).collect::<Vec<u8>>()
                 };
                 let mut joined = vec![0xee; 2000];
-                // SAFETY: within the vectors.
+                // SAFETY: the bytes lie within the vectors.
                 unsafe { join(&pieces(from.as_ptr() as u64), joined[target..].as_mut_ptr()) };
                 assert_eq!(joined[target..target + total], parts(&from), "{start} {target} {lens:?}");
                 assert!(joined[..target].iter().chain(&joined[target + total..]).all(|byte| *byte == 0xee));
                 let mut apart = vec![0xee; 2100];
-                // SAFETY: within the vectors.
+                // SAFETY: the bytes lie within the vectors.
                 unsafe { split(from[target..].as_ptr(), &pieces(apart.as_mut_ptr() as u64)) };
                 assert_eq!(parts(&apart), from[target..target + total], "{start} {target} {lens:?}");
                 at.iter().zip(lens).for_each(|(at, len)| apart[*at..at + len].fill(0xee));

@@ -9,14 +9,14 @@ use doorbell_verbs::Gid;
 use std::sync::Mutex;
 use std::sync::atomic::{Ordering::*, fence};
 
-/// Whether a LID is a group's (IB specification vol. 1, 4.1.3). The permissive LID lies beyond them and is
-/// not.
+/// Whether a LID is a multicast LID (IB specification vol. 1, 4.1.3). The permissive LID, 0xffff, is not a
+/// multicast LID.
 pub(crate) fn is_multicast_lid(lid: u16) -> bool {
     (0xc000..0xffff).contains(&lid)
 }
 
-/// Whether a GID is a group's: an IPv6 multicast address (IB specification vol. 1, 4.1.1), or an IPv4 one
-/// mapped to IPv6.
+/// Whether a GID is a multicast GID: an IPv6 multicast address (IB specification vol. 1, 4.1.1), or an IPv4
+/// multicast address mapped to IPv6.
 pub(crate) fn is_multicast_gid(gid: &Gid) -> bool {
     let address = std::net::Ipv6Addr::from(gid.0);
     address.is_multicast() || address.to_ipv4_mapped().is_some_and(|address| address.is_multicast())
@@ -30,8 +30,8 @@ pub(crate) struct Group {
     pub(crate) lid: u16,
 }
 
-/// The group address in a datagram. On InfiniBand it has the group's LID, and with a global route header its
-/// GID too.
+/// The group address in a datagram. On InfiniBand, a datagram has the group's LID, and with a global route
+/// header also the group's GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupAddress {
     pub(crate) gid: Option<Gid>,
@@ -47,12 +47,14 @@ impl GroupAddress {
 /// The index of a QP of this process, and a group that the QP is attached to.
 type Attachment = (u32, Group);
 
-/// The attachments of this process's QPs, by the indices of the records that show them.
+/// The attachments of this process's QPs. The index of an attachment is the index of the record that shows
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(Mutex<Vec<Option<Attachment>>>);
 
 impl Groups {
-    /// Attaches a QP. As with the kernel, attaching it again changes nothing.
+    /// Attaches a QP to a group. A second attachment to the same group changes nothing, as in the kernel.
+    /// ENOMEM if all records are in use.
     pub(crate) fn attach(&self, segment: &Segment, index: u32, group: Group) -> Result<(), Errno> {
         let mut all = lock(&self.0);
         if all.contains(&Some((index, group))) {
@@ -68,7 +70,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Detaches a QP from a group that it is attached to.
+    /// Detaches a QP from a group. EINVAL if the QP is not attached to the group.
     pub(crate) fn detach(&self, segment: &Segment, index: u32, group: Group) -> Result<(), Errno> {
         let mut all = lock(&self.0);
         let place = all.iter().position(|known| *known == Some((index, group))).ok_or(EINVAL)?;
@@ -83,7 +85,7 @@ impl Groups {
     }
 }
 
-/// Indices of the QPs that a segment shows as attached to the addressed groups, each once.
+/// The indices of the QPs that a segment shows as attached to the addressed groups. Each index comes once.
 pub(crate) fn members(segment: &Segment, address: &GroupAddress) -> Vec<u32> {
     let mut members = Vec::new();
     for record in (0..GROUPS).map_while(|place| segment.group(place)) {
@@ -100,14 +102,15 @@ pub(crate) fn members(segment: &Segment, address: &GroupAddress) -> Vec<u32> {
 
 /// The content of a record.
 enum Shown {
-    /// Nothing at present.
+    /// No attachment at present.
     Nothing,
-    /// Nothing ever, and nothing in the records behind it.
+    /// No attachment so far, neither in this record nor in any later record.
     Never,
     Member(u32, Group),
 }
 
-/// One change in a record's word. The bits below it are the QP's index plus 1, the others count changes.
+/// One change, in the count of changes in `GroupRecord::member`. The bits below this bit are the QP's index
+/// plus 1.
 const CHANGE: u64 = 1 << 32;
 
 impl GroupRecord {
@@ -126,7 +129,7 @@ impl GroupRecord {
     fn clear(&self) {
         let changed = (self.member.load(Relaxed) & !(CHANGE - 1)).wrapping_add(CHANGE);
         self.member.store(changed, Relaxed);
-        // Release: a reader that sees any later store to the record also sees the new count.
+        // Release: a reader that sees a later store to the record also sees the new count.
         fence(Release);
     }
 
@@ -140,7 +143,7 @@ impl GroupRecord {
         fence(Acquire);
         match self.member.load(Relaxed) == word {
             true => Shown::Member(index, Group { gid: gid_of(words), lid }),
-            // The QP is being attached or detached.
+            // The record changed meanwhile, because a QP is being attached or detached.
             false => Shown::Nothing,
         }
     }

@@ -1,4 +1,4 @@
-//! A lock between processes that survives the death of its holder.
+//! A lock between processes. If its holder exits or is killed, another thread takes the lock over.
 
 use super::records::LockRecord;
 use crate::sync::thread_id;
@@ -10,26 +10,27 @@ use std::time::{Duration, Instant};
 const SPINS: u32 = 200;
 /// Time between checks whether the holder is alive.
 const LOOK: Duration = Duration::from_millis(1);
-/// Time after which waiting for a living holder ends. A holder needs the lock for one copy at most, so this
-/// one is stopped or does not mean to release it.
+/// Time after which a thread stops waiting for a living holder. A holder needs the lock for one copy at most.
+/// A holder that takes longer is stopped, or will never release the lock.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Time during which a lock that was given up is not waited for again.
+/// Time during which a thread does not wait again for a lock that it gave up.
 const REMEMBERED: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// The lock that this thread gave up last, its holder, and the time. For a while the thread does not wait
-    /// for this holder again, because several QPs of a program may want the lock one after the other.
+    /// The lock that this thread last gave up, its holder, and the time. The thread does not wait for this
+    /// holder again during `REMEMBERED`. Otherwise it would wait for `GIVE_UP` for each QP of a program that
+    /// needs the lock.
     static GIVEN_UP: Cell<Option<(usize, u32, Instant)>> = const { Cell::new(None) };
 }
 
-/// Releases the lock when dropped.
+/// The lock, held until the guard is dropped.
 pub(crate) struct Guard<'a> {
     lock: &'a LockRecord,
     holder: u32,
 }
 
 impl LockRecord {
-    /// Acquires the lock; `None` if its holder does not release it.
+    /// Acquires the lock; `None` if a living holder does not release it in time.
     pub(crate) fn lock(&self) -> Option<Guard<'_>> {
         let me = thread_id();
         if self.holder.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
@@ -79,16 +80,15 @@ impl LockRecord {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        // Not a plain store: another thread may have taken the lock from this one because it believed this
-        // one dead.
+        // Not a plain store: another thread may have taken the lock over because it found this thread dead.
         let _ = self.lock.holder.compare_exchange(self.holder, 0, Release, Relaxed);
     }
 }
 
-/// Whether a thread runs or may run again. A zombie, killed and not yet waited for, does not.
+/// Whether a thread runs or may run again. A zombie, which has exited and was not yet waited for, does not.
 fn is_alive(thread: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return false };
-    // The state follows the name. The name is in parentheses and may hold any character.
+    // The state follows the name, which is in parentheses and may contain any character.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     !matches!(state, Some('Z' | 'X') | None)
 }
@@ -117,7 +117,7 @@ mod tests {
             GIVEN_UP.get().expect("it was waited for").2
         };
         let times: Vec<Instant> = (0..10).map(given_up).collect();
-        // A thread that had no processor for so long waits once more.
+        // A thread that got no processor for `REMEMBERED` waits once more.
         let is_once = |two: &[Instant]| two[0] == two[1] || two[1] - two[0] > REMEMBERED;
         assert!(times.windows(2).all(is_once), "{times:?}");
         lock.holder.store(0, Relaxed);
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn one_holder_at_a_time() {
         let lock = LockRecord { holder: AtomicU32::new(0) };
-        // Counted in two steps. A second thread between them would lose a count.
+        // Each count is a load and a store. A count is lost if another thread holds the lock at that time.
         let counter = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,8 +1,8 @@
 //! The mappings of a process, as the kernel reports them (proc_pid_maps(5)).
 //!
-//! Linux 6.11 and later find the mapping at an address (`PROCMAP_QUERY`). Earlier kernels only list all
-//! mappings, which takes milliseconds if there are many. For this process's own mappings, [`check`] then
-//! keeps the list, and asks the kernel whether the part that it uses still holds.
+//! Linux 6.11 and later look up the mapping at an address (`PROCMAP_QUERY`). Earlier kernels only list all
+//! mappings, which takes milliseconds if a process has many. On these kernels, [`check`] keeps the list of
+//! this process's mappings, and asks the kernel whether the part in question still holds.
 
 use super::objects::{Object, ObjectNumber};
 use crate::errno::Errno;
@@ -13,16 +13,16 @@ use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// A mapping.
+/// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) bytes: Range<u64>,
     may_read: bool,
     may_write: bool,
     pub(crate) is_shared: bool,
-    /// Offset of the first byte in the file.
+    /// Offset of the mapping's first byte in the file.
     pub(crate) offset: u64,
-    /// Device and inode of the file; 0 without one.
+    /// Device and inode of the mapped file; both are 0 without a file.
     pub(crate) device: u64,
     pub(crate) inode: u64,
     /// The file's path, if it has one.
@@ -30,12 +30,12 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Whether the process may both read and write it.
+    /// Whether the process may both read and write the mapping.
     pub(crate) fn is_writable(&self) -> bool {
         self.may_read && self.may_write
     }
 
-    /// The memory object of its bytes from an address on.
+    /// The memory object of the mapping's bytes from an address on.
     fn object_at(&self, addr: u64) -> Object {
         if !self.is_shared {
             return Object::Private;
@@ -45,7 +45,8 @@ impl Mapping {
     }
 }
 
-/// The mapping of a process that contains the address, or the next mapping behind it.
+/// The mapping of a process that contains the address, or else the next mapping at a higher address.
+/// `process` is a PID or `self`.
 pub(crate) fn mapping_at(process: impl Display, addr: u64) -> io::Result<Option<Mapping>> {
     let maps = open(process)?;
     match query(&maps, addr, &mut [0; NAME_ROOM]) {
@@ -55,21 +56,21 @@ pub(crate) fn mapping_at(process: impl Display, addr: u64) -> io::Result<Option<
     }
 }
 
-/// An access that a region allows.
+/// The access that a memory region allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) write: bool,
-    /// Atomics of peers.
+    /// Whether peers may perform atomics.
     pub(crate) atomics: bool,
 }
 
-/// Checks that these bytes of this process may be accessed, and returns their memory object. Pages that are
-/// not in memory stay out of memory, except for the first and the last page of a mapping on an old kernel.
-/// There the object may be unknown unless `wanted` has atomics.
+/// Checks that this process may access these bytes, and returns their memory object. The check brings no page
+/// into memory, except for the first and the last page of a mapping on a kernel before 6.11. On such a
+/// kernel, the object may be [`Object::Unknown`] unless `wanted` has atomics.
 ///
 /// # Errors
-/// EFAULT if the access is not allowed, as ibv_reg_mr(3) returns it. Errors of open(2) if the mappings cannot
-/// be read.
+/// EFAULT if the access is not allowed, as ibv_reg_mr(3) returns it. Errors of open(2) or ioctl(2) if the
+/// mappings cannot be read.
 pub(crate) fn check(bytes: Range<u64>, wanted: Wanted) -> Result<Object, Errno> {
     let maps = open("self").map_err(Errno::from)?;
     let object = match object(&bytes, wanted.write, |addr| query(&maps, addr, &mut [0; NAME_ROOM])) {
@@ -80,11 +81,11 @@ pub(crate) fn check(bytes: Range<u64>, wanted: Wanted) -> Result<Object, Errno> 
     object.ok_or(Errno(libc::EFAULT))
 }
 
-/// The object of a word at this address of a process, where its region has `object`. `None` if that cannot be
-/// found out.
+/// The memory object of the word at this address of a process. `object` is the word's object as its region's
+/// record states it. `None` if the process's mappings cannot be read.
 pub(crate) fn object_of_word(object: Object, process: impl Display, addr: u64) -> Option<Object> {
     match object {
-        // An access to a word that is not mapped fails, whichever lock it has.
+        // Any object will do for a word that is not mapped, because the access to the word fails.
         Object::Unknown => {
             let mapping = mapping_at(process, addr).ok()?.filter(|mapping| mapping.bytes.contains(&addr));
             Some(mapping.map_or(Object::Private, |mapping| mapping.object_at(addr)))
@@ -98,7 +99,7 @@ fn open(process: impl Display) -> io::Result<File> {
 }
 
 /// The memory object of the bytes; `None` if they may not be accessed. `next` returns the mapping that
-/// contains an address, or the next one.
+/// contains an address, or else the next mapping at a higher address.
 fn object<E>(
     bytes: &Range<u64>,
     to_write: bool,
@@ -115,16 +116,17 @@ fn object<E>(
         });
         at = found.bytes.end;
     }
-    // A region of device memory may have no bytes.
+    // The range may be empty, for example for a region of device memory.
     Ok(Some(object.unwrap_or(Object::Private)))
 }
 
-/// The object of bytes of `first` which go on after `offset` bytes in `next`.
+/// Joins the objects of two adjacent ranges. `next` is the object `offset` bytes after `first`. The result is
+/// `Unknown` unless `next` continues `first`.
 fn joined(first: Object, offset: u64, next: Object) -> Object {
     if first.at(offset) == next { first } else { Object::Unknown }
 }
 
-/// The reason why a query has no answer.
+/// The reason why `PROCMAP_QUERY` has no result.
 #[derive(Debug)]
 enum Unanswered {
     /// The kernel is older than 6.11.
@@ -161,11 +163,11 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const SHARED: u64 = 8;
 const COVERING_OR_NEXT: u64 = 16;
-/// Room for a name: enough for each memfd and each System V segment.
+/// Bytes for a mapping's name: enough for any memfd or System V segment.
 const NAME_ROOM: usize = 512;
 
-/// Asks for the mapping that contains the address, or the next one. The name stays empty if `name` has no
-/// room for it.
+/// Asks the kernel for the mapping that contains the address, or else the next mapping at a higher address.
+/// The mapping's name stays empty if it does not fit into `name`.
 fn query(maps: &File, addr: u64, name: &mut [u8]) -> Result<Option<Mapping>, Unanswered> {
     let mut asked = ProcmapQuery {
         size: size_of::<ProcmapQuery>() as u64,
@@ -175,7 +177,7 @@ fn query(maps: &File, addr: u64, name: &mut [u8]) -> Result<Option<Mapping>, Una
         vma_name_addr: if name.is_empty() { 0 } else { name.as_mut_ptr() as u64 },
         ..ProcmapQuery::default()
     };
-    // By libc: rustix does not have it. SAFETY: the kernel fills in the struct, and at most
+    // Through libc, because rustix lacks this ioctl. SAFETY: the kernel writes the struct, and at most
     // `vma_name_size` bytes of the name.
     if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &mut asked) } != 0 {
         let error = io::Error::last_os_error();
@@ -200,15 +202,15 @@ fn query(maps: &File, addr: u64, name: &mut [u8]) -> Result<Option<Mapping>, Una
     }))
 }
 
-/// All mappings, ordered by address.
+/// All mappings in a maps file, ordered by address.
 fn all(maps: File) -> impl Iterator<Item = Mapping> {
     BufReader::new(maps).lines().map_while(Result::ok).filter_map(|line| parse(&line))
 }
 
-/// The mapping on a line of the list.
+/// Parses a line of a maps file; `None` if the line is invalid.
 pub(crate) fn parse(line: &str) -> Option<Mapping> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    // Of the fields before the name, exactly one space follows each.
+    // Exactly one space follows each field before the name.
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let rights = fields.next()?.as_bytes();
@@ -228,13 +230,14 @@ pub(crate) fn parse(line: &str) -> Option<Mapping> {
     })
 }
 
-/// The mappings of this process when they were listed last. Some of them may no longer exist.
+/// The mappings of this process at the time when they were last listed. Some of them may no longer exist.
 static LISTED: Anew<Vec<Mapping>> = Anew::new(Vec::new());
 
-/// Like [`check`], on a kernel without queries. `None` if the bytes may not be accessed.
+/// Does the work of [`check`] on a kernel without `PROCMAP_QUERY`. `None` if this process may not access the
+/// bytes.
 fn object_by_list(bytes: &Range<u64>, wanted: Wanted, maps: File) -> Option<Object> {
     let mut listed = LISTED.lock();
-    // An old list does not tell whether the bytes still belong to the same object.
+    // An old list does not show whether the bytes still belong to the listed object.
     if !wanted.atomics && is_in(&listed, bytes, wanted.write) && still_holds(&listed, bytes, wanted.write) {
         return Some(Object::Unknown);
     }
@@ -242,20 +245,21 @@ fn object_by_list(bytes: &Range<u64>, wanted: Wanted, maps: File) -> Option<Obje
     object_in(&listed, bytes, wanted.write)
 }
 
-/// Whether these mappings, which are in order, allow the access.
+/// Whether these mappings, ordered by address, allow the access.
 fn is_in(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
     object_in(listed, bytes, to_write).is_some()
 }
 
-/// The object of the bytes in these mappings, which are in order; `None` if they do not allow the access.
+/// The memory object of the bytes in these mappings, which are ordered by address; `None` if they do not
+/// allow the access.
 fn object_in(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> Option<Object> {
     let next = |addr: u64| listed.get(listed.partition_point(|mapping| mapping.bytes.end <= addr)).cloned();
     object::<std::convert::Infallible>(bytes, to_write, |addr| Ok(next(addr))).unwrap_or_default()
 }
 
 /// Whether the kernel confirms mappings that were listed earlier: all bytes are mapped, and the first and the
-/// last word of each mapping allow the access. A change of rights in between goes unnoticed. It is as
-/// harmless as a change after the registration.
+/// last word of each mapping allow the access. A change of rights between the two words goes unnoticed. Such
+/// a change is as harmless as a change after the registration.
 fn still_holds(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
     let first = listed.partition_point(|mapping| mapping.bytes.end <= bytes.start);
     let of_access =
@@ -272,13 +276,13 @@ fn still_holds(listed: &[Mapping], bytes: &Range<u64>, to_write: bool) -> bool {
 fn are_mapped(bytes: &Range<u64>) -> bool {
     const PAGE: u64 = 4096;
     let start = bytes.start & !(PAGE - 1);
-    // MS_ASYNC writes nothing, and only fails if there is a hole (msync(2)). By libc: rustix takes a pointer
-    // to mapped memory. SAFETY: without an effect on memory.
+    // With MS_ASYNC, msync(2) writes nothing, and fails only if a page is not mapped. Through libc, because
+    // rustix requires a pointer to mapped memory. SAFETY: the call has no effect on memory.
     unsafe { libc::msync(start as *mut libc::c_void, (bytes.end - start) as usize, libc::MS_ASYNC) == 0 }
 }
 
-/// Whether the aligned word of 4 bytes at an address may be read, and written if `to_write` is set. Its value
-/// stays.
+/// Whether this process may read the aligned word of 4 bytes at an address, and also write it if `to_write`
+/// is set. The word keeps its value.
 fn is_accessible(addr: u64, to_write: bool) -> bool {
     // `FUTEX_WAIT`, `FUTEX_WAKE_OP` and `FUTEX_PRIVATE_FLAG`.
     const WAIT: libc::c_int = 128;
@@ -288,10 +292,11 @@ fn is_accessible(addr: u64, to_write: bool) -> bool {
     let own = 0u32;
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let word = addr as *const u32;
-    // The kernel accesses the word, so a word that cannot be accessed is an error of the call (futex(2)): to
-    // read it, the call waits for no time while the word is 0. To write it, the call sets no bit of the word,
-    // and wakes no thread. SAFETY: the kernel checks the address. The word keeps its value, and no thread of
-    // the program waits for `own`.
+    // futex(2) makes the kernel access the word, and fails with EFAULT if the word cannot be accessed. To
+    // read the word, the call waits for 0 ns while the word is 0. To write the word, the call sets no bit of
+    // it. The call asks to wake no threads, but Linux may still wake one that waits for a word of value 0.
+    // futex(2) allows such spurious wake-ups. SAFETY: the kernel checks the address. The word keeps its
+    // value, and no thread of the program waits for `own`.
     let result = unsafe {
         match to_write {
             true => libc::syscall(libc::SYS_futex, &raw const own, WAKE_OP, 0, 0usize, word, OR_NOTHING),
@@ -350,17 +355,17 @@ mod tests {
         assert_eq!(parse("7f00-9f00 r--p 0 00:00 0 ").expect("a mapping").name, "");
     }
 
-    /// New memory of this process.
+    /// Maps private memory, and returns its address.
     fn mapped(pages: u64) -> u64 {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, where the kernel finds room.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), (pages * PAGE) as usize, protection, flags) };
         base.expect("there is memory") as u64
     }
 
     fn protect(at: u64, protection: MprotectFlags) {
-        // SAFETY: a page of the test.
+        // SAFETY: the page belongs to the test.
         unsafe { mprotect(at as *mut _, PAGE as usize, protection) }.expect("it can be set");
     }
 
@@ -399,7 +404,7 @@ mod tests {
         assert_eq!((both(first..first + 3, false), both(second..end, true)), (NO, YES));
         protect(first, MprotectFlags::READ | MprotectFlags::WRITE);
         assert_eq!(both(first..end, true), YES);
-        // SAFETY: a page of the test.
+        // SAFETY: the page belongs to the test.
         unsafe { munmap(second as *mut _, PAGE as usize) }.expect("it is there");
         assert_eq!((both(first..end, false), both(first..second, true)), (NO, YES));
         assert_eq!(both(second..second + 1, false), NO);
@@ -408,7 +413,7 @@ mod tests {
     #[test]
     fn a_mapping_is_found_by_query_and_by_list() {
         let (first, own) = (mapped(2), std::process::id());
-        // Another thread may map memory beside it meanwhile, which makes one mapping of both.
+        // Another thread may map adjacent memory meanwhile, and the kernel then merges both mappings.
         let found = mapping_at(own, first + PAGE).expect("it can be read").expect("it is there");
         assert!(found.bytes.contains(&first) && found.is_writable() && !found.is_shared, "{found:?}");
         let line = all(open("self").expect("it is there")).find(|mapping| mapping.name.contains("/libc.so"));

@@ -1,5 +1,5 @@
-//! Memory: the segment that a process shares with its peers, the program memory that verbs reach, and
-//! copying.
+//! The segment that a process shares with its peers, the program memory that verbs access, and payload
+//! copies.
 
 pub mod arena;
 pub(crate) mod cause;

@@ -1,5 +1,5 @@
-//! The memory objects that regions lie in. Two processes may register one word of one object, each by an
-//! address of its own. Atomics on that word are atomic only if both use one lock.
+//! The memory objects that contain regions. Two processes may register one word of an object at different
+//! addresses. Atomics on that word are atomic only if both processes use one lock.
 
 /// The object that memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,43 +8,44 @@ pub(crate) enum Object {
     Private,
     /// Memory that several processes can map: a file, a System V segment, or shared anonymous memory.
     Shared {
-        /// Stands for the object's device and inode.
+        /// A hash of the object's device and inode.
         number: ObjectNumber,
         /// Offset of the memory's first byte in the object.
         at: u64,
     },
-    /// Several mappings, or a mapping that may change. Each word has to be looked up when it is used.
+    /// The memory spans several mappings, or a mapping that may have changed. The object of each word is
+    /// looked up when the word is used.
     Unknown,
 }
 
-/// The number of a shared object, which all processes know it by.
+/// The number by which all processes identify a shared object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectNumber(u64);
 
-/// The words of [`Object::Private`] and [`Object::Unknown`] in a record.
+/// The first words of [`Object::Private`] and [`Object::Unknown`] in a region's record.
 const PRIVATE: u64 = 0;
 const UNKNOWN: u64 = 1;
-/// Set in all numbers, and in the numbers of System V segments.
+/// A bit that all object numbers have, and a bit that only the numbers of System V segments have.
 const IS_SHARED: u64 = 2;
 const IS_SYSTEM_V: u64 = 1;
 
 impl ObjectNumber {
     pub(super) fn new(device: u64, inode: u64, is_system_v: bool) -> ObjectNumber {
-        // Fibonacci hashing of each number.
+        // Fibonacci hashing of the device and the inode.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         let mixed = (device.wrapping_mul(FACTOR).rotate_left(32) ^ inode).wrapping_mul(FACTOR);
         let kind = IS_SHARED | if is_system_v { IS_SYSTEM_V } else { 0 };
         ObjectNumber(mixed & !(IS_SHARED | IS_SYSTEM_V) | kind)
     }
 
-    /// Whether the object is a System V segment. Any process of this user can map it by its number, so all
-    /// do.
+    /// Whether the object is a System V segment. Any process of this user can map such a segment by its
+    /// shmid, so all processes do.
     fn is_system_v(self) -> bool {
         self.0 & IS_SYSTEM_V != 0
     }
 
-    /// The number of the lock for the word at this offset of the object. The words of an object have
-    /// different locks.
+    /// The number of the lock for the word of 8 bytes at this offset of the object. Each word of an object
+    /// has another number.
     pub(crate) fn lock_of(self, at: u64) -> u64 {
         self.0.wrapping_add(at >> 3)
     }
@@ -63,7 +64,7 @@ impl Object {
         matches!(self, Object::Shared { number, .. } if number.is_system_v())
     }
 
-    /// The two words of a region's record.
+    /// Encodes the object as two words of a region's record.
     pub(super) fn to_words(self) -> [u64; 2] {
         match self {
             Object::Private => [PRIVATE, 0],
@@ -81,7 +82,7 @@ impl Object {
     }
 }
 
-/// The memory of a region in the process that owns the region.
+/// The memory of a region, in the process that owns the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostMemory {
     /// Address of the first byte.
@@ -96,7 +97,7 @@ impl HostMemory {
     }
 }
 
-/// Memory whose object is looked up when it is needed.
+/// Makes memory from an address. Its object is looked up when the memory is used.
 impl From<u64> for HostMemory {
     fn from(addr: u64) -> HostMemory {
         HostMemory { addr, object: Object::Unknown }

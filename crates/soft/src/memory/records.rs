@@ -1,8 +1,8 @@
 //! The records that a process shows to its peers in its segment.
 //!
-//! Every field is atomic, so that a reference is sound whatever another process does to the bytes. Readers
-//! trust nothing: they check indices and lengths at each use. A process also keeps everything that it must
-//! know of its own objects in private memory.
+//! Every field is atomic, so a reference to a record is sound even if another process changes the bytes.
+//! Readers check indices and lengths at each use, because any process of the user may have written them. A
+//! process keeps everything that it must know of its own objects in private memory too.
 
 use crate::point::{Point, reach};
 use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};
@@ -10,57 +10,58 @@ use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::{QP_BITS, qp_num, slot_of};
 use doorbell_verbs::QpState;
 
-/// Most slots of a process.
+/// Maximum number of registry slots of a process.
 pub(crate) const SLOTS: usize = 9;
-/// QPs of a slot. QP `n` of a process's slot `s`, counted from 0, has index `s * QPS_OF_SLOT + n` in the
-/// process.
+/// QP numbers of a slot. If a process's slots are counted from 0, QP `n` of slot `s` has index `s *
+/// QPS_OF_SLOT + n` in the process.
 const QPS_OF_SLOT: u32 = 1 << QP_BITS;
-/// QP indices of a process.
+/// Number of QP indices of a process.
 pub(crate) const QPS: usize = SLOTS * QPS_OF_SLOT as usize;
-/// QPs that a slot has. In some slot, the other numbers would be the numbers of management QPs (0 and 1) or
-/// of multicast (all ones).
+/// The QPs of a slot that may exist. In some slot, the other QP numbers are reserved for management QPs (0
+/// and 1) or for multicast (all ones).
 pub(crate) const QPS_IN_SLOT: std::ops::Range<u32> = 2..QPS_OF_SLOT - 1;
-/// Most memory regions of a process.
+/// Maximum number of memory regions and windows of a process.
 pub(crate) const MRS: usize = 1 << 20;
-/// Most CQs of a process.
+/// Maximum number of CQs of a process.
 pub(crate) const CQS: usize = 1 << 16;
-/// Most SRQs of a process.
+/// Maximum number of SRQs of a process.
 pub(crate) const SRQS: usize = 1 << 13;
-/// Most receive queues of a process: first those of its QPs, then its SRQs.
+/// Maximum number of receive queues of a process. The QPs' receive queues come first, and then the SRQs.
 pub(crate) const RQS: usize = QPS + SRQS;
-/// Most attachments of a process's QPs to multicast groups.
+/// Maximum number of attachments of a process's QPs to multicast groups.
 pub(crate) const GROUPS: usize = 1 << 10;
-/// Locks for atomics in a segment.
+/// Number of locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
-/// Most requesters that access a process's memory. The process's own QPs and receive queues are among them.
+/// Maximum number of requesters that access a process's memory, including the process's own QPs and receive
+/// queues.
 pub(crate) const COPIES: usize = 1 << 17;
 
-/// The slots of a process in the registry, in the order in which the process has taken them.
+/// The registry slots of a process, in the order in which the process took them.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// The slot's number plus 1; 0 for none.
+    /// Each slot's number plus 1; 0 for no slot.
     slots: [AtomicU32; SLOTS],
 }
 
 impl Slots {
-    /// Sets the slot at a place in the order.
+    /// Sets the slot at a place in the order of slots.
     pub(crate) fn set(&self, place: usize, slot: u32) {
-        // Relaxed: a thread that has a QP number of the slot was given it after this.
+        // Relaxed: a thread gets a QP number of the slot only after this store.
         self.slots[place].store(slot + 1, Relaxed);
     }
 
-    /// The slots, in their order.
+    /// The numbers of the slots, in the order in which the process took them.
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
         self.slots.iter().filter_map(|slot| slot.load(Relaxed).checked_sub(1))
     }
 
-    /// Whether this slot is one of them.
+    /// Whether the process has this slot.
     #[inline(always)]
     pub(crate) fn has(&self, slot: u32) -> bool {
         self.slots[0].load(Relaxed) == slot + 1 || self.place(slot).is_some()
     }
 
-    /// The place of a slot in the order.
+    /// The place of a slot in the order of slots; `None` if the process does not have the slot.
     #[inline(never)]
     fn place(&self, slot: u32) -> Option<usize> {
         self.slots.iter().position(|known| known.load(Relaxed) == slot + 1)
@@ -84,55 +85,55 @@ impl Slots {
     }
 }
 
-/// A number and an index that no QP has.
+/// A QP number and a QP index that no QP has.
 pub(crate) const NO_QP: u32 = u32::MAX;
 
 /// A lock between processes; see `lock.rs`. It has a cache line of its own.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct LockRecord {
-    /// Thread that holds the lock, or 0.
+    /// ID of the thread that holds the lock (gettid(2)); 0 if the lock is free.
     pub(crate) holder: AtomicU32,
 }
 
-/// The copies of one requester; see `copies.rs`. It has a cache line of its own, which mostly only the
-/// requester uses.
+/// The copies of one requester; see `copies.rs`. The record has a cache line of its own, which mostly only
+/// the requester uses.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CopyRecord {
     /// Odd while a copy runs.
     pub(crate) steps: AtomicU64,
-    /// Claimer number, plus 1, of the process that has the record; 0 if it is free.
+    /// Claimer number plus 1 of the process that holds the record; 0 if the record is free.
     pub(crate) holder: AtomicU32,
 }
 
-/// The use of the copy records.
+/// The number of copy records in use, and the fence for copies.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CopiesRecord {
-    /// All records in use are among the first so many.
+    /// All records in use have indices below this number.
     pub(crate) used: AtomicU32,
-    /// 1 if the process that owns the segment can pass the costly side of the pair of fences.
+    /// 1 if the segment's owner can pass `global_fence`, the costly side of the pair of fences.
     pub(crate) has_fence: AtomicU32,
 }
 
-/// The record of a memory region.
+/// The record of a memory region or window.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct MrRecord {
-    /// Odd while the owner changes it.
+    /// Sequence number, odd while the owner changes the record.
     pub(crate) sequence: AtomicU32,
-    /// rkey of the region; 0 if there is no region.
+    /// rkey of the region; 0 if the record has no region.
     pub(crate) key: AtomicU32,
     pub(crate) pd: AtomicU32,
     /// `AccessFlags`.
     pub(crate) access: AtomicU32,
-    /// First address in remote requests.
+    /// Address of the first byte in remote requests.
     pub(crate) start: AtomicU64,
     pub(crate) len: AtomicU64,
     /// Address of the first byte in the process that owns the region.
     pub(crate) host: AtomicU64,
-    /// Offset of the first byte in the segment, plus 1; 0 if it does not lie there.
+    /// Offset of the first byte in the segment, plus 1; 0 if the region does not lie in the arena.
     pub(crate) shared: AtomicU64,
     /// The memory object and the offset of the first byte in it, as `Object` encodes them.
     pub(crate) object: [AtomicU64; 2],
@@ -142,7 +143,7 @@ pub(crate) struct MrRecord {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct QpRecord {
-    /// A [`Shown`]. Requesters set Err in it; only the owner writes any other state.
+    /// A [`Shown`]. Requesters may set the state Err. Only the owner sets other states.
     shown: AtomicU32,
     /// Counts the QPs that have used this record.
     pub(crate) generation: AtomicU32,
@@ -153,7 +154,7 @@ pub(crate) struct QpRecord {
     pub(crate) access: AtomicU32,
     pub(crate) dest_qpn: AtomicU32,
     pub(crate) qkey: AtomicU32,
-    /// First PSN expected.
+    /// The first PSN that the QP expects.
     pub(crate) rq_psn: AtomicU32,
     /// Index of the QP's receive queue.
     pub(crate) rq: AtomicU32,
@@ -167,13 +168,13 @@ pub(crate) struct QpRecord {
     pub(crate) uses_srq: AtomicU32,
     /// 1 if the CQ finds received messages in the receive queue itself and needs no entry in its ring.
     pub(crate) lane: AtomicU32,
-    /// Number, plus 1, of the processor that posted a single message last. The peer sets it to 0 when it has
-    /// noticed.
+    /// Number plus 1 of the processor that last posted a single message; 0 if it is not known. The peer sets
+    /// the field to 0 when it has seen the number.
     pub(crate) processor: AtomicU32,
 }
 
-/// The state of a QP and the version of its record, in one word. If a reader finds the word unchanged, the
-/// rest of the record is unchanged, too.
+/// The state of a QP and the version of its record, in one word. If the word is unchanged, the rest of the
+/// record is unchanged too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(u32);
 
@@ -191,45 +192,47 @@ impl Shown {
 }
 
 impl QpRecord {
-    /// The state and the version. Read this before all else of the record.
+    /// Loads the state and the version. Readers call this before they load other fields of the record.
     #[inline(always)]
     pub(crate) fn shown(&self) -> Shown {
         Shown(self.shown.load(Acquire))
     }
 
-    /// Whether the QP is in Err. SeqCst: the loads and stores that decide this, and which process flushes the
-    /// QP, are in one total order.
+    /// Whether the QP is in Err. SeqCst: one total order contains the loads and stores that decide whether
+    /// the QP is in Err, and which process flushes it.
     #[inline(always)]
     pub(crate) fn is_in_error(&self) -> bool {
         Shown(self.shown.load(SeqCst)).state() == QpState::Err.to_c()
     }
 
-    /// Shows a state, and with it all changes that were made before. Only the owner calls this.
+    /// Shows a state to requesters, and with it all earlier changes of the record. Only the owner calls this.
     pub(crate) fn show(&self, state: QpState) {
         let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
         self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
     }
 
-    /// Puts the QP into Err if `from` accepts its state; returns whether it did. Requesters call this.
+    /// Puts the QP into Err if `from` accepts its current state; returns whether it did so. Requesters call
+    /// this.
     pub(crate) fn enter_error(&self, from: impl Fn(u32) -> bool) -> bool {
         let error = |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err).0);
         self.shown.fetch_update(SeqCst, SeqCst, error).is_ok()
     }
 }
 
-/// Why a peer's request put a QP into Err, as the peer recorded it. See `cause.rs`.
+/// The reason why a peer's request put a QP into Err, as the peer recorded it. See `cause.rs`.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CauseRecord {
     /// Number of a `Check`; 0 if there is no cause.
     pub(crate) check: AtomicU32,
-    /// The requester's QP number and PID. The PID is 0 if it means nothing to other processes.
+    /// The requester's QP number and PID. The PID is 0 if other processes cannot use it, because of PID
+    /// namespaces.
     pub(crate) from: AtomicU32,
     pub(crate) pid: AtomicU32,
     /// The request's `Opcode`, as verbs.h numbers it.
     pub(crate) opcode: AtomicU32,
     pub(crate) number: AtomicU64,
-    /// The number under which the requester's process claims RECVs.
+    /// The claimer number of the requester's process.
     pub(crate) claimer: AtomicU32,
     pub(crate) key: AtomicU32,
     pub(crate) addr: AtomicU64,
@@ -242,7 +245,8 @@ pub(crate) struct CauseRecord {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct GroupRecord {
-    /// Index of the QP, plus 1, or 0. The upper half counts the changes of the record.
+    /// The lower half is the index of the QP plus 1, or 0 without a QP. The upper half counts the changes of
+    /// the record.
     pub(crate) member: AtomicU64,
     pub(crate) gid: [AtomicU64; 2],
     pub(crate) lid: AtomicU64,
@@ -252,14 +256,15 @@ pub(crate) struct GroupRecord {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct RqRecord {
-    /// Number of slots, a power of two; 0 if there is no queue. Fields up to `order` are seldom written.
+    /// Number of slots, a power of two; 0 if the record has no queue. The fields before `posted` are seldom
+    /// written.
     pub(crate) capacity: AtomicU32,
     pub(crate) max_sge: AtomicU32,
     pub(crate) pd: AtomicU32,
-    /// The SRQ's limit event is due below this many RECVs; 0 if it is not armed.
+    /// The SRQ's limit event is due below this many RECVs; 0 if the event is not armed.
     pub(crate) limit: AtomicU32,
     pub(crate) async_fd: AtomicU32,
-    /// Index among the SRQs, for events.
+    /// Index of the SRQ among the SRQs, for events.
     pub(crate) srq: AtomicU32,
     /// Counts the queues that have used this record, and their resets.
     pub(crate) generation: AtomicU32,
@@ -267,11 +272,12 @@ pub(crate) struct RqRecord {
     pub(crate) cq: AtomicU32,
     /// Offset of the slots in the segment.
     pub(crate) slots: AtomicU64,
-    /// Offset of the ring that names the slot of each RECV; 0 if the slots themselves are that ring.
+    /// Offset in the segment of the ring that names the slot of each RECV; 0 if RECVs use the slots in order.
     pub(crate) order: AtomicU64,
-    /// Offset of the `SenderTurn` of the only sender; 0 if there may be several senders.
+    /// Offset in the segment of the `SenderTurn` of the only sender; 0 if the queue may have several senders.
     pub(crate) turn: AtomicU64,
-    /// The XRC domain of the queue, or of the QP with this index if its RECVs are elsewhere; 0 for none.
+    /// The XRC domain of the queue; 0 for no domain. An XRC target QP, which has no queue, has its domain in
+    /// the record with its index.
     pub(crate) domain: AtomicU64,
     /// Written by the owner.
     pub(crate) posted: CacheLine<PostedRecvs>,
@@ -285,10 +291,10 @@ pub(crate) struct RqRecord {
 pub(crate) struct PostedRecvs {
     /// RECVs posted since the queue was created.
     pub(crate) tail: AtomicU64,
-    /// RECVs with a completion that the program took, if completions are taken in order.
+    /// The position up to which all completions were taken or passed over, if completions are taken in order.
     pub(crate) polled: AtomicU64,
-    /// The posted state of the RECV whose carried payload the owner is copying to its buffers. Afterwards the
-    /// state when it is done.
+    /// The posted state of the RECV whose carried payload the owner is copying to the RECV's buffers. When
+    /// the copy has ended, the done state of this RECV.
     pub(crate) taking: AtomicU64,
 }
 
@@ -296,16 +302,16 @@ pub(crate) struct PostedRecvs {
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct TakenRecvs {
-    /// RECVs that messages have taken, if several senders take them. A lower bound.
+    /// A lower bound of the number of RECVs that messages have taken, if the queue has several senders.
     pub(crate) head: AtomicU64,
-    /// An earlier value of `polled`.
+    /// An earlier value of `polled`, which senders keep to load `polled` less often.
     pub(crate) polled_seen: AtomicU64,
-    /// The generation of the QP with this index for which its program got `IBV_EVENT_COMM_EST`.
+    /// The last generation of the QP with this index whose program got `IBV_EVENT_COMM_EST`.
     pub(crate) established: AtomicU32,
 }
 
-/// The next RECV of the only sender, and whether the sender is filling it. It has a cache line of its own,
-/// which no other process loads while messages arrive.
+/// The next RECV of a queue's only sender, and whether the sender is filling this RECV. The turn has a cache
+/// line of its own, which no other process loads while messages arrive.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct SenderTurn {
@@ -318,12 +324,14 @@ pub(crate) struct SenderTurn {
 #[derive(Debug, Default)]
 pub(crate) struct CacheLine<T>(pub(crate) T);
 
-/// Bits of the number under which a process claims RECVs.
+/// Bits of a claimer number, by which a process identifies itself when it claims RECVs.
 pub(crate) const CLAIMER_BITS: u32 = 22;
-/// Words of a slot behind its state. They hold the posted RECV, and later its result. See `rings/recvs.rs`.
+/// Words of a slot after its state. The words hold the posted RECV, and later its result. See
+/// `rings/recvs.rs`.
 pub(crate) const SLOT_WORDS: usize = 31;
 
-/// A posted RECV. SGEs that do not fit into the slot follow it.
+/// A slot of a receive queue, which holds a posted RECV. SGEs that do not fit into the slot follow it in
+/// memory.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct RqSlot {
@@ -331,33 +339,33 @@ pub(crate) struct RqSlot {
     pub(crate) words: [AtomicU64; SLOT_WORDS],
 }
 
-/// The part of a completion queue that other processes fill.
+/// The record of a CQ, for the processes that complete RECVs.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CqRecord {
-    /// The ring, encoded as in `rings/completions.rs`; 0 if there is no queue.
+    /// The ring, as a `RingPlace` of `rings/completions.rs`; 0 if the record has no CQ.
     pub(crate) ring: AtomicU64,
-    /// Most completions that the queue holds.
+    /// Maximum number of completions that the CQ holds.
     pub(crate) cqe: AtomicU32,
     pub(crate) generation: AtomicU32,
     /// File descriptor of the completion channel, plus 1.
     pub(crate) channel_fd: AtomicU32,
     pub(crate) async_fd: AtomicU32,
-    /// The completion to report: an `Armed`.
+    /// The notification that the program asked for: an `Armed`, and a count of the requests.
     pub(crate) armed: AtomicU32,
     /// Nonzero if completions were lost.
     pub(crate) overrun: AtomicU32,
 }
 
-/// Head and tail of a ring of completions. Its cells follow.
+/// Head and tail of a ring of completions. The ring's cells follow in memory.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CqRing {
-    /// Position of the oldest completion that was not taken. The owner writes it.
+    /// Position of the oldest completion that was not taken. Only the owner writes this position.
     pub(crate) head: CacheLine<AtomicU64>,
-    /// Lower bound of the position of the next completion. Producers write it.
+    /// Lower bound of the position of the next completion. Only producers write this position.
     pub(crate) tail: CacheLine<AtomicU64>,
-    /// An earlier value of `head`.
+    /// An earlier value of `head`, which producers keep to load `head` less often.
     pub(crate) head_seen: AtomicU64,
 }
 
@@ -365,13 +373,13 @@ pub(crate) struct CqRing {
 pub(crate) const EVENT_QP_FATAL: u32 = 1;
 pub(crate) const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 
-/// An asynchronous event in the format of the pipe.
+/// An event for a program, in the format of the pipe.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventRecord {
     /// An `enum ibv_event_type`.
     pub(crate) event_type: u32,
-    /// Index of the object. The event type tells which table it is in.
+    /// Index of the QP, CQ or SRQ in its table. The event type determines the table.
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
@@ -400,7 +408,7 @@ impl MrRecord {
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
-        // Release: a reader that sees a changed field also sees the odd number.
+        // Release: a reader that sees a changed field also sees the odd sequence number.
         fence(Release);
         change(self);
         reach(Point::MrOdd);
@@ -413,8 +421,8 @@ impl MrRecord {
         for _ in 0..1000 {
             let before = self.sequence.load(Acquire);
             let value = read(self);
-            // Acquire: the number is loaded after the fields. It is odd or a different number if a field was
-            // changing.
+            // Acquire: the sequence number is loaded again after the fields. If a field was changing, the
+            // number is odd or has changed.
             fence(Acquire);
             if before.is_multiple_of(2) && self.sequence.load(Relaxed) == before {
                 return Some(value);

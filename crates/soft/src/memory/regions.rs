@@ -13,17 +13,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{PoisonError, RwLock};
 
-/// A region and where its bytes are.
+/// A memory region or window, and the location of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: u32,
-    /// For a peer's region: the sequence number of its record.
+    /// The sequence number of the region's record, for a peer's region.
     pub(crate) changes: u32,
     pub(crate) region: Region,
-    /// Address of the region's first byte in the process that owns it, and its memory object.
+    /// Address of the region's first byte in the process that owns the region, and the memory object of this
+    /// byte.
     pub(crate) host: u64,
     pub(crate) object: Object,
-    /// Offset of the first byte in that process's segment, if it lies there.
+    /// Offset of the first byte in the segment of that process, if the region lies in its arena.
     pub(crate) shared: Option<u64>,
 }
 
@@ -33,15 +34,15 @@ impl Place {
         Keys::slot_of(self.key).unwrap_or(0)
     }
 
-    /// Checks an access. Returns the offset of its first byte in the region.
+    /// Checks an access to the region, and returns the offset of the access's first byte in the region.
     #[inline]
     pub(crate) fn check(&self, pd: u32, addr: u64, len: u64, need: AccessFlags) -> Result<u64, KeyError> {
         self.region.check(pd, addr, len, need)?;
         Ok(addr - self.region.addr)
     }
 
-    /// Checks a peer's access to a region or a window. The QP with this protection domain and number receives
-    /// the access.
+    /// Checks a remote access to a region or a memory window. `pd` and `qpn` are the protection domain and
+    /// the number of the responder's QP.
     #[inline]
     pub(crate) fn check_remote(
         &self,
@@ -69,8 +70,8 @@ impl Place {
     }
 }
 
-/// Rights to memory of this process have been withdrawn. Copies that run may still use them, so
-/// `Process::settle` waits for these copies before the program learns that its call has ended.
+/// A token for rights to this process's memory that were revoked. Running copies may still use these rights,
+/// so `Process::settle` waits for the copies before the program's call returns.
 #[must_use = "copies that run may still use the withdrawn rights"]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Revoked(());
@@ -86,14 +87,14 @@ pub(crate) struct Regions {
 #[derive(Debug, Default)]
 pub(super) struct RegionTable {
     pub(super) keys: Keys,
-    /// The memory of each slot of `keys`, and its offset in the segment if it lies there.
+    /// The memory of each slot of `keys`, and the memory's offset in the segment if it lies in the arena.
     pub(super) places: Vec<(HostMemory, Option<u64>)>,
-    /// The slots that belong to memory windows.
+    /// The memory windows, by their slots.
     pub(super) windows: HashMap<usize, Window>,
 }
 
 impl Regions {
-    /// Adds a region; returns its key.
+    /// Adds a region, shows it to peers, and returns its key. ENOMEM if there is no room for another region.
     pub(crate) fn register(
         &self,
         segment: &Segment,
@@ -117,7 +118,7 @@ impl Regions {
         Ok(key)
     }
 
-    /// Changes a region; its key stays.
+    /// Changes the region with this key, which stays valid. EINVAL if no region has the key.
     pub(crate) fn replace(
         &self,
         segment: &Segment,
@@ -135,7 +136,7 @@ impl Regions {
         Ok(self.revoked())
     }
 
-    /// Removes a region; `None` if there is none.
+    /// Removes the region with this key; `None` if no region has it.
     pub(crate) fn deregister(&self, segment: &Segment, key: u32) -> Option<Revoked> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let known = table.keys.deregister(key);
@@ -146,13 +147,13 @@ impl Regions {
         known.then_some(revoked)
     }
 
-    /// Ends the use of regions that were found before the last change.
+    /// Makes all cached regions stale after a change.
     pub(super) fn revoked(&self) -> Revoked {
         self.epoch.fetch_add(1, Release);
         Revoked(())
     }
 
-    /// A number that changes when a region found earlier may have changed or gone.
+    /// A number that changes whenever a region that was found earlier may have been changed or removed.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
@@ -182,7 +183,7 @@ pub(super) fn show(record: &MrRecord, key: u32, region: &Region, host: HostMemor
     });
 }
 
-/// The regions that a queue used last. Finding them again takes no lock.
+/// A cache of the regions that a queue used last. A hit takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct RegionCache {
     epoch: u64,
@@ -190,7 +191,7 @@ pub(crate) struct RegionCache {
 }
 
 impl RegionCache {
-    /// Like [`Regions::find`].
+    /// Returns the result of [`Regions::find`], from the cache if possible.
     #[inline]
     pub(crate) fn find(&mut self, regions: &Regions, key: u32) -> Option<&Place> {
         let at = Keys::slot_of(key)? % self.entries.len();
@@ -212,17 +213,18 @@ impl RegionCache {
     }
 }
 
-/// A peer's record that its owner is changing, or was stopped while changing.
+/// The error for a peer's record that stays incomplete: its owner is changing the record, or was stopped
+/// during a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsettled;
 
-/// The peers' regions that a queue used last. Finding them again takes one load of their record's sequence
+/// A cache of the peers' regions that a queue used last. A hit takes one load of the record's sequence
 /// number.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCache([Option<(u64, Place)>; 4]);
 
 impl RemoteCache {
-    /// Like [`find_in`], in the segment of the peer with this number.
+    /// Returns the result of [`find_in`] for the peer with this number, from the cache if possible.
     #[inline(always)]
     pub(crate) fn find(
         &mut self,
@@ -247,7 +249,7 @@ impl RemoteCache {
     }
 }
 
-/// The region with this key in a peer's segment, if there is one.
+/// The region with this key in a peer's segment; `None` if no region has the key.
 pub(crate) fn find_in(segment: &Segment, key: u32) -> Result<Option<Place>, Unsettled> {
     let Some(record) = Keys::slot_of(key).and_then(|slot| segment.mr(slot)) else { return Ok(None) };
     let place = record.read(|r| {
@@ -270,10 +272,10 @@ pub(crate) fn find_in(segment: &Segment, key: u32) -> Result<Option<Place>, Unse
     Ok((place.key == key && key != 0).then_some(place))
 }
 
-/// Most protection domains of a process.
+/// Maximum number of protection domains of a process.
 pub(crate) const MAX_PD: usize = 1 << 16;
 
-/// Numbers for protection domains.
+/// Allocates the numbers of protection domains.
 #[derive(Debug, Default)]
 pub(crate) struct PdNumbers(std::sync::Mutex<Pds>);
 
@@ -284,7 +286,8 @@ struct Pds {
 }
 
 impl PdNumbers {
-    /// A number that was never given before. ENOMEM if there is none, or if there are [`MAX_PD`] domains.
+    /// Allocates a number that was never used before. ENOMEM if all numbers are used up, or if [`MAX_PD`]
+    /// domains exist.
     pub(crate) fn take(&self) -> Result<u32, Errno> {
         let mut pds = lock(&self.0);
         if pds.living == MAX_PD || pds.last + 1 == PD_END {

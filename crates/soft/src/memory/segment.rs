@@ -1,7 +1,8 @@
-//! The memory that a process shares: its records, its queues, and program buffers that were allocated there.
+//! The segment: the memory that a process shares with its peers. A segment holds records, queues, and the
+//! program buffers of the arena.
 //!
-//! A segment is a file of several areas. Each area is used from its first byte on. The owner maps an area as
-//! far as it is used, and records that length. Peers map no more.
+//! A segment is a file of several areas. The owner maps and uses each area from its first byte up to a length
+//! that the header records. Peers map at most that length.
 
 use super::records::*;
 use crate::sync::lock;
@@ -15,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, Once};
 
-/// The areas behind the header, in the order of the file.
+/// The areas after the header, in the order of the file.
 #[derive(Clone, Copy, Debug)]
 enum Area {
     Mrs,
@@ -41,16 +42,16 @@ const AREAS: [Area; 9] = [
     Area::Arena,
 ];
 
-/// Bytes of the heap and of the arena, which holds program buffers.
+/// Bytes of the heap, which holds queues, and of the arena, which holds program buffers.
 const HEAP_BYTES: u64 = 32 << 30;
 pub(crate) const ARENA_BYTES: u64 = 256 << 30;
 
-// Records do not begin where a page begins, as buffers do. A processor first compares a load with outstanding
-// stores by their offsets within pages. A record that is read right after a program wrote the first bytes of
-// its buffer would wait for those stores.
+// Offset of the first record in an area. Records do not begin at a page boundary, because buffers usually do.
+// A processor first compares a load with outstanding stores by their offsets within pages. So a load of a
+// record at a page boundary would wait for the program's stores to the first bytes of a buffer.
 const RECORDS_AT: u64 = 2048;
 
-/// The header, and the offsets of the records in it.
+/// Bytes of the header, and the offsets of the records in the header.
 const HEADER_BYTES: u64 = STEP;
 const ATOMIC_AT: u64 = PAGE + RECORDS_AT;
 const GROUPS_AT: u64 = ATOMIC_AT + (ATOMIC_LOCKS * size_of::<LockRecord>()) as u64;
@@ -58,7 +59,7 @@ const COPIES_AT: u64 = GROUPS_AT + (GROUPS * size_of::<GroupRecord>()) as u64;
 const _: () = assert!(COPIES_AT + size_of::<CopiesRecord>() as u64 <= HEADER_BYTES);
 
 impl Area {
-    /// The most bytes that it may have.
+    /// The maximum size of the area in bytes.
     const fn most(self) -> u64 {
         let records = match self {
             Area::Mrs => MRS * size_of::<MrRecord>(),
@@ -74,7 +75,7 @@ impl Area {
         (RECORDS_AT + records as u64).next_multiple_of(STEP)
     }
 
-    /// Offset in the segment.
+    /// Offset of the area in the segment.
     const fn at(self) -> u64 {
         let (mut at, mut before) = (HEADER_BYTES, 0);
         while before < self as usize {
@@ -86,14 +87,15 @@ impl Area {
 }
 
 const HEAP_AT: u64 = Area::Heap.at();
-/// Offset of the arena.
+/// Offset of the arena in the segment.
 pub(crate) const ARENA_AT: u64 = Area::Arena.at();
 const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
 
-/// Increment this when an entry of the registry or of a segment changes its meaning but not its size.
+/// Version of the shared layout. Increment it when an entry of the registry or of a segment changes its
+/// meaning but not its size.
 const LAYOUT: u32 = 5;
 
-/// The layout as text. Processes understand each other's segments only if their texts are equal.
+/// The layout as text. Two processes can use each other's segments only if their texts are equal.
 pub(crate) fn layout() -> String {
     format!("doorbell layout {LAYOUT}, {HEAP_AT:#x}, {} {}\n", size_of::<RqSlot>(), size_of::<CqRing>())
 }
@@ -101,7 +103,7 @@ pub(crate) fn layout() -> String {
 /// The first bytes of a segment.
 #[repr(C)]
 struct Header {
-    /// Bytes of each area that its owner uses.
+    /// Bytes that the owner uses of each area.
     used: [AtomicU64; AREAS.len()],
 }
 
@@ -117,7 +119,7 @@ pub(crate) struct Segment {
     pub(crate) slots: Slots,
 }
 
-/// Why bytes of a segment cannot be reached.
+/// The reason why bytes of a segment cannot be accessed.
 #[derive(Debug)]
 pub(crate) enum Unmapped {
     /// The owner does not use the bytes.
@@ -127,14 +129,16 @@ pub(crate) enum Unmapped {
 }
 
 impl Segment {
-    /// Creates an empty segment. It cannot be shrunk, so that no access to it can fail later.
+    /// Creates an empty segment. No process can shrink its file, so accesses to mapped bytes cannot fail
+    /// later.
     pub(crate) fn create() -> io::Result<(File, Segment)> {
         let file = sealed::create(c"doorbell", SEGMENT_BYTES)?;
         let segment = Segment::map(&file, true)?;
         Ok((file, segment))
     }
 
-    /// Opens another process's segment. It is refused if it does not have the right size or is not sealed.
+    /// Opens another process's segment. Fails if the file has the wrong size or is not sealed against
+    /// shrinking.
     pub(crate) fn open(file: &File) -> io::Result<Segment> {
         sealed::check(file, SEGMENT_BYTES)?;
         Segment::map(file, false)
@@ -146,9 +150,9 @@ impl Segment {
         let mut areas = Vec::with_capacity(AREAS.len());
         for area in AREAS {
             areas.push(match (area, is_own) {
-                // The owner has its buffers at addresses of their own (`arena.rs`).
+                // The owner maps its buffers at other addresses (`arena.rs`).
                 (Area::Arena, true) => Part::new(file, area.at(), PAGE, InCore::No)?,
-                // Peers take records too, and cannot extend the area.
+                // Mapped in full, because peers claim records here too, and cannot extend the area.
                 (Area::Copies, true) => Part::new(file, area.at(), area.most(), InCore::No)?,
                 (_, true) => Part::new(file, area.at(), STEP, in_core)?,
                 (_, false) => Part::new(file, area.at(), used(&header, area).max(PAGE), in_core)?,
@@ -163,43 +167,46 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The way to further mappings of the segment's file.
+    /// The remapper, which makes further mappings of the segment's file.
     pub(crate) fn remapper(&self) -> &Remapper {
         &self.remapper
     }
 
-    /// Records that the owner uses the first `bytes` bytes of an area. The owner has mapped them.
+    /// Publishes that the owner uses the first `bytes` bytes of an area, which the owner has mapped.
     fn show_used(&self, area: Area, bytes: u64) {
-        // Release: it is stored before anything that leads peers to these bytes.
+        // Release, for the Acquire in `used`. The owner stores the length before anything that leads peers to
+        // these bytes.
         header(&self.header).used[area as usize].fetch_max(bytes, Release);
     }
 
-    /// Records that the owner uses the arena up to byte `end` of the segment.
+    /// Publishes that the owner uses the arena up to byte `end` of the segment.
     pub(crate) fn show_arena(&self, end: u64) {
         self.show_used(Area::Arena, end - ARENA_AT);
     }
 
-    /// The object of type `T` at byte `from` of an area, if the owner uses that byte. The owner itself may
-    /// always use it. `T` holds only atomics, and has at most a page. The object must be aligned.
+    /// The object of type `T` at byte `from` of an area. The owner extends the area's used part if necessary.
+    /// A peer gets `None` if the owner does not use these bytes. `T` consists of atomics, and has at most a
+    /// page. `from` must be aligned for `T`.
     #[inline(always)]
     fn object<T>(&self, area: Area, from: u64) -> Option<&T> {
         debug_assert!(from.is_multiple_of(align_of::<T>() as u64) && size_of::<T>() as u64 <= PAGE);
         let part = &self.areas[area as usize];
-        // A part has at least a page.
+        // The difference is not negative, because a part has at least a page.
         if from <= part.room() - size_of::<T>() as u64 {
-            // SAFETY: within a mapping, which lives as long as `self`; aligned; atomics take any bytes.
+            // SAFETY: the object is aligned, and lies within a mapping that lives as long as `self`. Atomics
+            // are valid for any bytes.
             return Some(unsafe { &*part.base().add(from as usize).cast::<T>() });
         }
-        // SAFETY: as above.
+        // SAFETY: as above, within the extended mapping.
         self.extend(area, from, size_of::<T>() as u64).map(|object| unsafe { object.cast::<T>().as_ref() })
     }
 
-    /// Maps an area up to `len` bytes from byte `from` on, and returns the address of byte `from`.
+    /// Maps `len` bytes of an area from byte `from` on, and returns the address of byte `from`.
     #[cold]
     #[inline(never)]
     fn extend(&self, area: Area, from: u64, len: u64) -> Option<NonNull<u8>> {
         match self.reach(area, from.checked_add(len)?) {
-            // SAFETY: within the mapping.
+            // SAFETY: `reach` has mapped this byte.
             Ok(()) => NonNull::new(unsafe { self.areas[area as usize].base().add(from as usize) }),
             Err(Unmapped::Outside) => None,
             Err(Unmapped::Refused(error)) => {
@@ -213,7 +220,8 @@ impl Segment {
         }
     }
 
-    /// Maps an area at least up to byte `end`. The owner thereby uses it.
+    /// Maps an area at least up to byte `end`. If this process is the owner, the area's used part grows
+    /// accordingly.
     #[cold]
     fn reach(&self, area: Area, end: u64) -> Result<(), Unmapped> {
         let part = &self.areas[area as usize];
@@ -237,11 +245,11 @@ impl Segment {
         self.object(area, RECORDS_AT + (index * size_of::<T>()) as u64)
     }
 
-    /// The record in the header at this offset.
+    /// The record at this offset of the header.
     fn in_header<T>(&self, at: u64) -> &T {
         debug_assert!(at + size_of::<T>() as u64 <= HEADER_BYTES);
-        // SAFETY: within the mapping, which lives as long as `self`; aligned, because offsets and sizes of
-        // the header's records are; atomics take any bytes.
+        // SAFETY: the record lies within the mapping, which lives as long as `self`. It is aligned, because
+        // the offsets and sizes of all records in the header are. Atomics are valid for any bytes.
         unsafe { &*self.header.base().add(at as usize).cast::<T>() }
     }
 
@@ -273,19 +281,19 @@ impl Segment {
         (index < GROUPS).then(|| self.in_header(GROUPS_AT + (index * size_of::<GroupRecord>()) as u64))
     }
 
-    /// The XRC domain of receive queue `index`, or of QP `index` if its RECVs are elsewhere. 0 if there is no
-    /// domain.
+    /// The XRC domain of receive queue `index`. For an XRC target QP, which has no receive queue, `index` is
+    /// the QP's. 0 stands for no domain.
     pub(crate) fn domain(&self, index: usize) -> Option<&AtomicU64> {
         Some(&self.rq(index)?.domain)
     }
 
-    /// The generation of QP `index` for which the program got `IBV_EVENT_COMM_EST`: the peer sent before the
-    /// QP was in Rts.
+    /// The last generation of QP `index` whose program got `IBV_EVENT_COMM_EST`, because a message arrived
+    /// before the program moved the QP to Rts.
     pub(crate) fn established(&self, index: usize) -> Option<&AtomicU32> {
         Some(&self.rq(index)?.taken.0.established)
     }
 
-    /// The use of the copy records.
+    /// The record of the copy records in use.
     pub(crate) fn copies(&self) -> &CopiesRecord {
         self.in_header(COPIES_AT)
     }
@@ -316,20 +324,21 @@ impl Segment {
         self.in_header(ATOMIC_AT + (index * size_of::<LockRecord>()) as u64)
     }
 
-    /// The object at offset `at`, if it lies within the heap and is aligned.
+    /// The object at offset `at` of the segment; `None` if `at` is not aligned, or not in the used part of
+    /// the heap.
     #[inline]
     pub(crate) fn in_heap<T>(&self, at: u64) -> Option<&T> {
-        // An offset before the heap wraps around to one behind it.
+        // An offset before the heap wraps around to a value beyond the heap's end.
         let from = at.wrapping_sub(HEAP_AT);
         if at.is_multiple_of(align_of::<T>() as u64) { self.object(Area::Heap, from) } else { None }
     }
 
-    /// Offset of an object that [`Segment::in_heap`] has found.
+    /// The offset in the segment of an object that [`Segment::in_heap`] returned.
     pub(crate) fn heap_offset<T>(&self, object: &T) -> Option<u64> {
         Some(HEAP_AT + self.areas[Area::Heap as usize].offset_of(std::ptr::from_ref(object).cast())?)
     }
 
-    /// The address of `len` bytes of a peer's arena, which begin at offset `at` of the segment. Maps them if
+    /// The address of `len` bytes of a peer's arena, from offset `at` of the segment on. Maps the bytes if
     /// necessary.
     #[inline(always)]
     pub(crate) fn in_arena(&self, at: u64, len: u64) -> Result<*mut u8, Unmapped> {
@@ -339,25 +348,29 @@ impl Segment {
         if end > arena.room() {
             self.reach(Area::Arena, end)?;
         }
-        // SAFETY: within the mapping, which is at least as long as the room that was seen before.
+        // SAFETY: the byte lies within the mapping, which is at least as long as the room that was loaded
+        // before.
         Ok(unsafe { arena.base().add(from as usize) })
     }
 }
 
 fn header(header: &Part) -> &Header {
-    // SAFETY: the header's mapping has it, and lives as long as the part; aligned; atomics take any bytes.
+    // SAFETY: the header's mapping begins with this struct, is aligned, and lives as long as the part.
+    // Atomics are valid for any bytes.
     unsafe { &*header.base().cast::<Header>() }
 }
 
-/// Bytes of an area that its owner uses, in whole pages. Any process of the user may have written the number.
+/// Bytes of an area that its owner uses, in whole pages. Any process of this user may have written the
+/// number, so it is limited to the area's size.
 fn used(header: &Part, area: Area) -> u64 {
-    // Acquire: a process that was led to a byte of the area finds it used.
+    // Acquire, for the Release in `show_used`: a process that was led to a byte of the area loads a length
+    // that includes this byte.
     self::header(header).used[area as usize].load(Acquire).min(area.most()) & !(PAGE - 1)
 }
 
-/// Allocates pieces of a segment's heap, in powers of two bytes. Freed pieces are reused for their size.
-/// Pieces of less than a page share pages with pieces of their size, so that a large piece does not lie
-/// between them.
+/// Allocates pieces of a segment's heap. The size of a piece is a power of two, at least 64 bytes. Freed
+/// pieces are reused for pieces of equal size. Pieces smaller than a page share pages with pieces of equal
+/// size, so that no large piece lies between them.
 #[derive(Debug)]
 pub(crate) struct Heap {
     segment: &'static Segment,
@@ -368,26 +381,28 @@ pub(crate) struct Heap {
 struct HeapState {
     /// Offset of the first byte that was never allocated.
     next: u64,
-    /// What is left of the last page for pieces of each size.
+    /// For each size below a page, the unused rest of the last page with pieces of this size. The index is
+    /// the binary logarithm of the size.
     pages: [Range<u64>; PAGE.trailing_zeros() as usize],
     free: [Vec<u64>; 64],
 }
 
 impl Heap {
     pub(crate) fn new(segment: &'static Segment) -> Heap {
-        // As records, pieces do not begin where a page begins.
+        // Pieces do not begin at page boundaries, for the reason given at `RECORDS_AT`.
         let next = HEAP_AT + RECORDS_AT;
         let (pages, free) = (std::array::from_fn(|_| 0..0), std::array::from_fn(|_| Vec::new()));
         Heap { segment, state: Mutex::new(HeapState { next, pages, free }) }
     }
 
-    /// Offset of a new piece of at least `bytes` bytes, aligned to 64. It keeps its earlier content.
+    /// Allocates a piece of at least `bytes` bytes, and returns its offset in the segment, a multiple of 64.
+    /// The piece keeps its earlier content.
     pub(crate) fn alloc(&self, bytes: u64) -> Option<u64> {
         Some(self.alloc_piece(bytes)?.0)
     }
 
-    /// Like [`Heap::alloc`]. Also returns whether the piece was never used, so that it has zeros alone, and
-    /// its pages come into being when they are touched.
+    /// Allocates a piece like [`Heap::alloc`], and also returns whether the piece was never used. Such a
+    /// piece contains only zeros, and the kernel allocates its pages at the first access.
     pub(crate) fn alloc_piece(&self, bytes: u64) -> Option<(u64, bool)> {
         let size = bytes.max(64).next_power_of_two();
         let order = size.trailing_zeros() as usize;
@@ -407,7 +422,7 @@ impl Heap {
         Some((page.start - size, true))
     }
 
-    /// Takes bytes that were never allocated. `next` is the offset of the first one.
+    /// Takes `size` bytes that were never allocated. `next` is the offset of the first such byte.
     fn take(&self, next: &mut u64, size: u64) -> Option<u64> {
         let at = *next;
         let end = at.checked_add(size)?;
@@ -418,7 +433,7 @@ impl Heap {
         Some(at)
     }
 
-    /// Frees a piece that [`Heap::alloc`] returned for this number of bytes.
+    /// Frees the piece at offset `at`, which [`Heap::alloc`] returned for this number of bytes.
     pub(crate) fn free(&self, at: u64, bytes: u64) {
         let size = bytes.max(64).next_power_of_two();
         lock(&self.state).free[size.trailing_zeros() as usize].push(at);
@@ -448,7 +463,7 @@ mod tests {
         let (at, bytes) = pieces[7];
         heap.free(at, bytes);
         assert_eq!(heap.alloc_piece(bytes), Some((at, false)));
-        // What the owner does not use, and what is no heap.
+        // Offsets outside the heap, beyond its used part, or not aligned.
         for at in [HEAP_AT - 8, HEAP_AT + HEAP_BYTES - 8, HEAP_AT + HEAP_BYTES, 0, u64::MAX - 7, at + 1] {
             assert!(peer.in_heap::<AtomicU64>(at).is_none(), "{at:#x}");
         }
@@ -466,7 +481,7 @@ mod tests {
             assert_eq!(peer.mr(index).map(|record| record.key.load(Relaxed)), Some(77), "{index}");
         }
         assert!(segment.mr(MRS + 2000).is_none() && peer.mr(MRS + 2000).is_none());
-        // A peer that lies about what it uses leads nowhere.
+        // A false length in the header gives no access beyond the area.
         header(&peer.header).used[Area::Qps as usize].store(u64::MAX, Relaxed);
         assert!(peer.qp(QPS - 1).is_some() && peer.qp(QPS + 2000).is_none());
         let all = AREAS.iter().map(|area| (area.at(), area.most()));

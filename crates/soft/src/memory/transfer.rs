@@ -11,7 +11,7 @@ use std::mem::{align_of, offset_of, size_of};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// A piece of memory of this process or of another, laid out as an `iovec`.
+/// A piece of memory of this process or another one, laid out as an `iovec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Piece {
@@ -39,7 +39,7 @@ pub(crate) enum Far {
     },
 }
 
-/// Why bytes could not be moved to or from the far side.
+/// The reason why bytes could not be moved to or from the far side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreachable {
     /// The process has exited.
@@ -89,8 +89,8 @@ pub(crate) fn read(pieces: &[Piece], far: Far) -> Result<(), Unreachable> {
     }
 }
 
-/// Whether a piece shares bytes with the range at `far` that has as many bytes as all pieces. A process may
-/// send to itself, from any memory to any memory.
+/// Whether a piece overlaps the range at `far`, which is as long as all pieces together. A process that sends
+/// to itself may use any memory on both sides.
 fn overlaps(pieces: &[Piece], far: u64) -> bool {
     let end = far + length(pieces) as u64;
     pieces.iter().any(|piece| piece.addr < end && far < piece.addr + piece.len as u64)
@@ -101,7 +101,7 @@ fn length(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.len).sum()
 }
 
-/// [`write`] if the ranges overlap.
+/// Does the work of [`write`] if the ranges overlap, by an intermediate buffer.
 #[cold]
 fn write_kept(pieces: &[Piece], to: *mut u8) {
     let mut kept = vec![0; length(pieces)];
@@ -112,7 +112,7 @@ fn write_kept(pieces: &[Piece], to: *mut u8) {
     }
 }
 
-/// [`read`] if the ranges overlap.
+/// Does the work of [`read`] if the ranges overlap, by an intermediate buffer.
 #[cold]
 fn read_kept(pieces: &[Piece], from: *const u8) {
     let mut kept = vec![0; length(pieces)];
@@ -129,7 +129,7 @@ fn read_kept(pieces: &[Piece], from: *const u8) {
 /// Both ranges are mapped and do not overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: all within the ranges.
+    // SAFETY: all accesses lie within the ranges.
     unsafe {
         match len {
             0 => {}
@@ -158,21 +158,22 @@ pub(crate) enum Direction {
     Read,
 }
 
-/// Pieces that one call of process_vm_writev(2) takes on each side (`IOV_MAX`).
+/// Maximum number of pieces on each side of one process_vm_writev(2) (`IOV_MAX`).
 const MOST_PIECES: usize = 1024;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
 /// Messages between this process and another, moved in order by as few system calls as possible.
 ///
-/// A piece at the far side costs the kernel about 0.4 us, because it looks up its page. A piece at the near
-/// side costs 0.02 us, and a call 1.4 us. So a message is one piece at the far side, or none if it begins
-/// where the previous one ends. Bytes that must be copied separately are split at the near side.
+/// A piece at the far side costs the kernel about 0.4 us, because the kernel looks up the piece's page. A
+/// piece at the near side costs 0.02 us, and a call costs 1.4 us. So a message is one piece at the far side.
+/// If the message begins where the previous message ends, it extends the previous piece instead. Bytes that
+/// must be copied separately are separate pieces at the near side only.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors {
     near: Vec<Piece>,
     far: Vec<Piece>,
-    /// Indices of the first pieces that are not completely moved.
+    /// Indices of the first near piece and the first far piece that are not completely moved.
     near_at: usize,
     far_at: usize,
     /// Whether a piece was moved in parts.
@@ -186,7 +187,8 @@ impl Vectors {
         (self.near_at, self.far_at, self.is_cut) = (0, 0, false);
     }
 
-    /// Lets the bytes be moved again from the first on; `false` if a piece was moved in parts.
+    /// Goes back to the first byte, so that all bytes are moved again. `false`, without effect, if a piece
+    /// was moved in parts.
     pub(crate) fn rewind(&mut self) -> bool {
         if !self.is_cut {
             (self.near_at, self.far_at) = (0, 0);
@@ -199,7 +201,7 @@ impl Vectors {
         self.near.len() + pieces < MOST_PIECES
     }
 
-    /// Adds a message between these pieces and `addr` in the other process. It moves nothing yet.
+    /// Adds a message between these pieces and `addr` in the other process. No byte is moved yet.
     #[inline]
     pub(crate) fn push(&mut self, direction: Direction, pieces: &[Piece], addr: u64) {
         let mut len = 0;
@@ -219,8 +221,8 @@ impl Vectors {
         }
     }
 
-    /// Makes the last word of a message, or its bytes within the last word, a piece of their own. The kernel
-    /// copies piece by piece, so these bytes are copied last. `end` is the address behind the message.
+    /// Makes the message's bytes in its last word a separate piece at the near side. The kernel copies piece
+    /// by piece, so it copies these bytes last. `end` is the message's end address at the far side.
     #[inline]
     fn end_last(&mut self, end: u64) {
         let tail = (end.wrapping_sub(1) % 8 + 1) as usize;
@@ -241,7 +243,7 @@ impl Vectors {
     /// Moves the bytes by one system call, which may move only some of them; returns the number of moved
     /// bytes.
     pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
-        // By libc: rustix has neither call.
+        // Through libc, because rustix has neither call.
         let call = match direction {
             Direction::Write => libc::process_vm_writev,
             Direction::Read => libc::process_vm_readv,
@@ -268,8 +270,8 @@ impl Vectors {
         }
     }
 
-    /// Whether the next byte cannot be moved because of this process's memory, whatever the far side's memory
-    /// is. The kernel reports one error for both sides.
+    /// Whether the next byte cannot be moved because of this process's memory. The kernel reports one error
+    /// for both sides. If the memory of both sides is missing, the result is `true`.
     #[cold]
     fn is_local_fault(&self, direction: Direction, pid: u32) -> bool {
         let (Some(near), Some(far)) = (self.near.get(self.near_at), self.far.get(self.far_at)) else {
@@ -323,10 +325,10 @@ fn is_readable(pid: u32, addr: u64) -> bool {
     unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) == 1 }
 }
 
-/// Whether some of these bytes of this process cannot be read, or not be written if `to_write` is set.
+/// Whether this process cannot read some of these bytes, or cannot write them if `to_write` is set.
 #[cold]
 pub(crate) fn is_missing(bytes: Range<u64>, to_write: bool) -> bool {
-    // The list of mappings does not show that a mapped file has become shorter.
+    // Each page is read, because the list of mappings does not show that a mapped file has become shorter.
     let mut pages = std::iter::once(bytes.start)
         .chain((bytes.start / PAGE + 1..bytes.end.div_ceil(PAGE)).map(|n| n * PAGE));
     let wanted = maps::Wanted { write: to_write, atomics: false };
@@ -354,22 +356,24 @@ fn refusal(error: std::io::Error) -> Unreachable {
     }
 }
 
-/// Whether an atomic changes a word with this value. A comparison that fails writes nothing.
+/// Whether an atomic stores to a word with the value `found`. A compare-and-swap whose comparison fails
+/// stores nothing.
 fn changes(op: AtomicOp, found: u64) -> bool {
     !matches!(op, AtomicOp::CompareSwap { compare, .. } if compare != found)
 }
 
-/// How often an atomic is begun again because something has happened between its load and its store.
+/// Maximum number of tries of an atomic. An atomic tries again if something has happened between the load and
+/// the store of its word.
 const ATOMIC_TRIES: u32 = 4;
 
-/// Carries out an atomic on a word that is mapped here; returns its old value. `has_late` is called between
-/// the load of the word and its change. If the word stays as it is and `has_late` returns `true`, it is
-/// loaded again.
+/// Carries out an atomic on a word that is mapped in this process; returns the word's old value. `has_late`
+/// is called between the load of the word and the store. If the atomic stores nothing and `has_late` returns
+/// `true`, the word is loaded again.
 ///
 /// # Safety
 /// The word is mapped and aligned.
 pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl Fn() -> bool) -> u64 {
-    // SAFETY: vouched for by the caller.
+    // SAFETY: the caller guarantees it.
     let word = unsafe { &*word.cast::<AtomicU64>() };
     for _ in 0..ATOMIC_TRIES {
         let found = word.load(SeqCst);
@@ -382,7 +386,8 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl F
             return found;
         }
     }
-    // Other processes keep changing the word.
+    // All tries have failed, for example because other processes keep changing the word. This try ignores
+    // `has_late`.
     match op {
         AtomicOp::CompareSwap { compare, swap } => {
             word.compare_exchange(compare, swap, SeqCst, SeqCst).unwrap_or_else(|found| found)
@@ -391,9 +396,9 @@ pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl F
     }
 }
 
-/// Carries out an atomic on a word of another process; returns its old value. It is atomic only against
-/// callers that hold the lock of that word. `has_late` is called after the word is read. If it returns
-/// `true`, the word is read again.
+/// Carries out an atomic on a word of another process; returns the word's old value. The access is atomic
+/// only against callers that hold the word's lock. `has_late` is called after the word is read. If `has_late`
+/// returns `true`, the word is read again.
 pub(crate) fn atomic_foreign(
     pid: u32,
     addr: u64,
@@ -487,9 +492,9 @@ mod tests {
         assert_eq!(near(5000, &[100, 20]), [100, 12, 8]);
     }
 
-    /// The kernel writes private memory, and promises nothing. This test observes it: a reader polls while
-    /// words change between two values. Words of 8 bytes are never seen half written; for shorter units that
-    /// depends on the processor, so what was seen is printed.
+    /// Observes how the kernel writes another process's memory, which no document specifies. A reader polls
+    /// while words change between two values. A word of 8 bytes is never seen half written. For shorter units
+    /// the result depends on the processor, so the test prints it.
     #[test]
     fn the_kernel_writes_words_whole() {
         const ROUNDS: u64 = 20_000;
@@ -521,7 +526,8 @@ mod tests {
         assert_eq!(write(&[piece(&[1, 2])], far), Err(Unreachable::Memory));
     }
 
-    /// The side whose memory is missing is named. If both sides' memory is missing, it is this process's.
+    /// The error names the side whose memory is missing. If the memory of both sides is missing, the error
+    /// names this process's.
     #[test]
     fn a_missing_page_of_this_process_is_told_from_one_of_the_far_side() {
         let pid = std::process::id();
@@ -536,7 +542,7 @@ mod tests {
         assert_eq!(read(&[missing], nowhere), Err(Unreachable::Local));
         assert_eq!(write(&[here], nowhere), Err(Unreachable::Memory));
         assert_eq!(read(&[here], nowhere), Err(Unreachable::Memory));
-        // A fault behind bytes that were moved.
+        // A fault after some bytes were moved.
         assert_eq!(write(&[here, missing], mapped), Err(Unreachable::Local));
         assert_eq!(read(&[here, missing], mapped), Err(Unreachable::Local));
     }

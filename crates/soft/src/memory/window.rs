@@ -1,29 +1,32 @@
-//! Memory windows: which QPs may use them. The table of regions says what they are bound to.
+//! The domains of memory windows, which determine the QPs that may use a window. `windows.rs` binds windows
+//! to regions.
 
 use super::segment::Segment;
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::AccessFlags;
 use std::sync::atomic::Ordering::*;
 
-/// Bits of a domain: it is a window's, and only one QP may use it. The other bits are then the QP's number.
+/// Bits of a domain. `WINDOW`: the domain belongs to a memory window. `OF_QP`: only one QP may use the
+/// window, and the other bits are the QP's number.
 const WINDOW: u32 = 1 << 31;
 const OF_QP: u32 = 1 << 30;
 /// The domain of a window that is not bound.
 const NOBODYS: u32 = u32::MAX;
-/// Numbers of protection domains are below this.
+/// All numbers of protection domains are below this.
 pub(crate) const PD_END: u32 = OF_QP;
 
-/// The domain of a window that all QPs of a protection domain may use: type 1.
+/// The domain of a type 1 window, which all QPs of a protection domain may use.
 pub(super) const fn of_pd(pd: u32) -> u32 {
     WINDOW | pd
 }
 
-/// The domain of a window that one QP may use: type 2B.
+/// The domain of a type 2B window, which only one QP may use.
 pub(super) const fn of_qp(qpn: u32) -> u32 {
     WINDOW | OF_QP | qpn
 }
 
-/// The domain with which a QP may access a window of `domain`. `None` if `domain` is not a window's.
+/// The domain under which a QP accesses a window with `domain`. The access is allowed if both domains are
+/// equal. `None` if `domain` does not belong to a window.
 pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
     match domain & (WINDOW | OF_QP) {
         WINDOW => Some(of_pd(pd)),
@@ -32,7 +35,7 @@ pub(crate) fn domain_like(domain: u32, pd: u32, qpn: u32) -> Option<u32> {
     }
 }
 
-/// Describes a window's domain in a message. `None` if the domain is not a window's.
+/// Describes a window's domain in a message. `None` if the domain does not belong to a window.
 pub(crate) fn domain_text(domain: u64) -> Option<String> {
     let domain = u32::try_from(domain).ok()?;
     match domain & (WINDOW | OF_QP) {
@@ -60,14 +63,14 @@ pub(crate) enum WindowKind {
 pub(super) struct Window {
     pub(super) kind: WindowKind,
     pub(super) pd: u32,
-    /// The current rkey of the window, or its last.
+    /// The window's current rkey, or its last rkey if the window is not bound.
     pub(super) key: u32,
-    /// lkey of the region that the window is bound to, and number of the QP that bound it.
+    /// The lkey of the region that the window is bound to, and the number of the QP that bound the window.
     pub(super) bound: Option<(u32, u32)>,
 }
 
 impl Window {
-    /// Whether the window is bound: it was bound, and no peer has invalidated it since.
+    /// Whether the window is bound: this process has bound the window, and no peer has invalidated it since.
     pub(super) fn is_bound(&self, segment: &Segment) -> bool {
         let record = Keys::slot_of(self.key).and_then(|slot| segment.mr(slot));
         self.bound.is_some() && record.is_some_and(|record| record.key.load(Acquire) == self.key)

@@ -1,11 +1,12 @@
 //! Memory windows: rkeys for parts of regions. A program binds and invalidates them by work requests.
 //!
-//! A window has a slot in the table of regions and a record there, so that peers find it as they find a
-//! region. In place of a protection domain, its record has a domain that no region has. So a window's rkey is
-//! never a valid lkey. The check of an access tries windows only if no region allows the access.
+//! A window has a slot in the table of regions and an `MrRecord` in the segment, so that peers find it like a
+//! region. In place of a protection domain, the window's record has a domain that no region has. So a
+//! window's rkey is never a valid lkey. `Place::check_remote` checks the window's domain only if the check of
+//! the protection domain fails.
 //!
-//! Only the owner binds and frees a window. The sender of a SEND with invalidate, in another process, may
-//! clear the key in the window's record. The owner sees this when it next uses the window.
+//! Only the window's owner binds and frees the window. A peer that sends a SEND with invalidate clears the
+//! key in the window's record. The owner notices this when it next uses the window.
 
 use super::objects::{HostMemory, Object};
 use super::records::MrRecord;
@@ -19,11 +20,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
 use thiserror::Error;
 
-/// The part of a region that a window is to be bound to.
+/// The part of a region to which a window is to be bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowPart {
     pub(crate) lkey: u32,
-    /// Whether the region may have windows: it has `IBV_ACCESS_MW_BIND` and is not zero-based.
+    /// Whether windows may be bound to the region: the region has `IBV_ACCESS_MW_BIND` and is not zero-based.
     pub(crate) may_be_bound: bool,
     pub(crate) addr: u64,
     pub(crate) len: u64,
@@ -35,7 +36,7 @@ pub(crate) struct WindowPart {
 /// A request to bind a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bind {
-    /// Slot of the window.
+    /// Slot of the window in the table of regions.
     pub(crate) slot: usize,
     /// The lowest 8 bits of the rkey that the window gets. The other bits belong to the window.
     pub(crate) tag: u8,
@@ -43,28 +44,28 @@ pub(crate) struct Bind {
     pub(crate) part: Option<WindowPart>,
 }
 
-/// Why a window cannot be bound or invalidated (IB specification vol. 1, 10.6.7.2 and 10.6.7.3).
+/// The reason why a window cannot be bound or invalidated (IB specification vol. 1, 10.6.7.2 and 10.6.7.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum WindowError {
     /// The window was deallocated or never existed.
     #[error("there is no such memory window")]
     Unknown,
-    /// The window and the QP are of different protection domains.
+    /// The window and the QP belong to different protection domains.
     #[error("the memory window and the QP belong to different protection domains")]
     Domain,
     /// A window of type 2 must be invalidated before it is bound again.
     #[error("a bound memory window of type 2 must be invalidated before it is bound again")]
     Bound,
-    /// A window of type 2 cannot be bound to nothing, unlike one of type 1.
+    /// A window of type 2 cannot be bound to 0 bytes. A window of type 1 can.
     #[error("a memory window of type 2 cannot be bound to 0 bytes; invalidate it with IBV_WR_LOCAL_INV")]
     Empty,
-    /// There is no such region, or it belongs to another protection domain.
+    /// No region has the lkey, or the region belongs to another protection domain.
     #[error("no memory region of the protection domain has the lkey")]
     Region,
     /// The region was not registered for windows.
     #[error("the memory region was registered without IBV_ACCESS_MW_BIND, or with IBV_ACCESS_ZERO_BASED")]
     NoBind,
-    /// A peer could write through the window where this process itself may not.
+    /// The window would let peers write to a region that has no local write access.
     #[error("the memory region lacks IBV_ACCESS_LOCAL_WRITE, which a window for WRITEs or atomics needs")]
     Rights,
     /// The window does not lie within the region.
@@ -88,7 +89,7 @@ impl Regions {
         Ok(key)
     }
 
-    /// Removes a window, bound or not.
+    /// Removes a window, bound or not; `None` if the slot has no window.
     pub(crate) fn remove_window(&self, segment: &Segment, slot: usize) -> Option<Revoked> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let window = table.windows.remove(&slot)?;
@@ -96,8 +97,8 @@ impl Regions {
         self.deregister(segment, window.key)
     }
 
-    /// Binds a window. The work request is of the QP with this protection domain and number. A window of type
-    /// 1 that was bound loses its old rights.
+    /// Binds a window for a work request of the QP with this protection domain and number. If a window of
+    /// type 1 was bound before, its old rights are revoked.
     pub(crate) fn bind(
         &self,
         segment: &Segment,
@@ -127,8 +128,8 @@ impl Regions {
         Ok(was_bound.then_some(revoked))
     }
 
-    /// Invalidates the window of type 2 with this rkey. It must be bound by the QP with this number, because
-    /// a window of type 2B belongs to its QP (IB specification vol. 1, 10.6.7.2).
+    /// Invalidates the window of type 2 with this rkey. The QP with this number must have bound the window,
+    /// because a window of type 2B belongs to its QP (IB specification vol. 1, 10.6.7.2).
     pub(crate) fn invalidate(&self, segment: &Segment, qpn: u32, rkey: u32) -> Result<Revoked, WindowError> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let window = Keys::slot_of(rkey).and_then(|slot| table.windows.get(&slot)).copied();
@@ -143,7 +144,7 @@ impl Regions {
         Ok(self.revoked())
     }
 
-    /// Frees the windows of type 2 that a QP has bound. The QP is being destroyed.
+    /// Unbinds the windows of type 2 that a QP has bound, because the QP is being destroyed.
     pub(crate) fn qp_ends(&self, segment: &Segment, qpn: u32) -> Revoked {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_its = |window: &&Window| {
@@ -169,7 +170,7 @@ impl RegionTable {
         self.set_window(segment, (window.key, Window { bound: None, ..window }), NOTHING, NOWHERE);
     }
 
-    /// The region that a window of this domain becomes, and its memory.
+    /// The region for a window with this domain that is bound to `part`, and the region's memory.
     fn part(&self, pd: u32, domain: u32, part: &WindowPart) -> Result<(Region, HostMemory), WindowError> {
         let region = self.keys.get(part.lkey).filter(|region| region.pd == pd).ok_or(WindowError::Region)?;
         let writes = part.access.intersects(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC);
@@ -183,11 +184,11 @@ impl RegionTable {
         let slot = Keys::slot_of(part.lkey).unwrap_or(0);
         let host = self.places.get(slot).ok_or(WindowError::Region)?.0.at(part.addr - region.addr);
         let addr = if part.is_zero_based { 0 } else { part.addr };
-        // Local rights apply to regions only.
+        // A window has no lkey, so local rights do not apply to it.
         Ok((Region { pd: domain, addr, len: part.len, access: part.access - AccessFlags::LOCAL_WRITE }, host))
     }
 
-    /// Sets the window with the key `old` to its new key, region and binding.
+    /// Gives the window with the key `old` its new key, region and binding, and shows them to peers.
     fn set_window(
         &mut self,
         segment: &Segment,
@@ -211,12 +212,12 @@ pub(crate) fn is_bound_by(segment: &Segment, key: u32, qpn: u32) -> bool {
     find_in(segment, key).is_ok_and(|found| found.is_some_and(|place| place.region.pd == of_qp(qpn)))
 }
 
-/// Invalidates the window with this key. Peers of its owner call this.
+/// Invalidates the window with this key by its record. Peers of the window's owner call this.
 pub(crate) fn invalidate_in(record: &MrRecord, key: u32) {
-    // It fails if the owner has bound the window anew or removed it.
+    // The change fails if the owner has removed the window or bound it again.
     if record.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
-        // Processes that cached the window look it up again. If the owner is changing the record, its store
-        // may undo this addition. The record is then a different one anyway.
+        // Processes that cached the window look it up again. If the owner is changing the record, the owner's
+        // store of the sequence number may undo this addition. The owner's own change then replaces it.
         record.sequence.fetch_add(2, AcqRel);
     }
 }

@@ -1,5 +1,5 @@
-//! The ring of a CQ. A process that completes a RECV tells the CQ's owner by this ring. The result is in the
-//! slot of the receive queue.
+//! The ring of a CQ. A process that completes a RECV notifies the CQ's owner by this ring. The RECV's result
+//! is in its slot of the receive queue.
 //!
 //! A cell is one word, written by one compare-and-swap. So no cell is ever half written, and no process waits
 //! for another.
@@ -14,8 +14,9 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
 
-/// Which completion the program is to be notified of: the lower bits of a word. The other bits count the
-/// requests for a notification. So a notifier that was stopped half-way does not undo a request made since.
+/// The completion of which the program is to be notified: the lower 2 bits of `CqRecord::armed`. The other
+/// bits count the requests for a notification. So a notifier that was stopped half-way does not undo a later
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -43,20 +44,20 @@ impl Armed {
     }
 }
 
-/// The notification that the program has asked for. Relaxed: a hint.
+/// The notification that the program has asked for. Relaxed: the result is a hint.
 pub(crate) fn armed(record: &CqRecord) -> Armed {
     Armed::of(record.armed.load(Relaxed))
 }
 
-/// Arms a notification for the program. If it was armed for the next completion of any kind, it stays so (IB
-/// specification vol. 1, 11.4.2.2). `holds` tells whether the CQ holds a completion of a kind; then the
-/// notification is due at once.
+/// Arms a notification for the program. A notification that was armed for the next completion of any kind
+/// stays armed for any kind (IB specification vol. 1, 11.4.2.2). `holds` says whether the CQ holds a
+/// completion of the armed kind. If it does, the program is notified at once.
 pub(crate) fn arm(record: &CqRecord, index: u32, which: Armed, holds: impl FnOnce(Armed) -> bool) {
     let asked = |word: u32| {
         let before = if word & ARMED == Armed::Told as u32 { 0 } else { word & ARMED };
         (word & !ARMED).wrapping_add(ARMED + 1) | before.max(which as u32)
     };
-    // Release: see `wake`. Relaxed on failure: the word is loaded again.
+    // Release, for the Acquire in `wake`. Relaxed on failure: the word is loaded again.
     let before = record.armed.fetch_update(Release, Relaxed, |word| Some(asked(word)));
     let word = asked(before.unwrap_or_else(|word| word));
     // SeqCst, as in `wake`: a producer sees that it has to notify, or `holds` sees the completion.
@@ -84,13 +85,14 @@ const POSITION_BITS: u32 = 16;
 const RQ_BITS: u32 = 17;
 const NOTICE_BITS: u32 = SLOT_BITS + POSITION_BITS + RQ_BITS;
 const NOTICE: u64 = (1 << NOTICE_BITS) - 1;
-/// The other bits of a cell hold the lap of the ring in which the cell was written.
+/// Number of laps that a cell can distinguish. The bits of a cell above the notice hold the lap in which the
+/// cell was written.
 const LAPS: u64 = 1 << (u64::BITS - NOTICE_BITS);
 
 const _: () = assert!(RQS < 1 << RQ_BITS);
 
 impl RecvNotice {
-    /// The notice of a cell whose completion is gone.
+    /// The notice of a cell whose completion was removed.
     pub(crate) const NOTHING: RecvNotice = RecvNotice(NOTICE);
 
     pub(crate) fn new(rq: u32, position: u64, slot: u32) -> RecvNotice {
@@ -114,18 +116,18 @@ impl RecvNotice {
         (self.0 >> SLOT_BITS).wrapping_sub(position) & ((1 << POSITION_BITS) - 1)
     }
 
-    /// Whether it names the RECV at this position.
+    /// Whether the notice names the RECV at this position.
     pub(crate) fn is_at(self, position: u64) -> bool {
         self.distance(position) == 0
     }
 
-    /// Whether it names a RECV before this position.
+    /// Whether the notice names a RECV before this position.
     pub(crate) fn is_before(self, position: u64) -> bool {
         self.distance(position) >= 1 << (POSITION_BITS - 1)
     }
 }
 
-/// The place of a ring: its offset in a segment, in cache lines, and the logarithm of its capacity.
+/// The place of a ring: its offset in a segment, in cache lines, and the binary logarithm of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingPlace(u64);
 
@@ -179,21 +181,22 @@ impl<'a> CompletionRing<'a> {
         Some(CompletionRing { segment, place, ends: segment.in_heap(place.at())? })
     }
 
-    /// Makes a ring at a place that may hold arbitrary bytes. No earlier or later ring has its positions. So
-    /// a producer that was stopped long ago changes nothing here.
+    /// Initialises a ring at a place that may hold arbitrary bytes. The ring's number gives it positions that
+    /// no earlier or later ring has. So a producer that was stopped while it used an earlier ring changes
+    /// nothing here.
     pub(crate) fn begin(segment: &'a Segment, place: RingPlace, number: u32) -> Option<CompletionRing<'a>> {
         let ring = CompletionRing::at(segment, place)?;
         let first = u64::from(number) << 32;
         // Relaxed: the CQ's record publishes the ring by a Release store. Only a producer that was stopped
-        // long ago may look at this place before that.
+        // long ago may access this place before that store.
         for position in first..first + place.capacity() {
             let lap_before = position.wrapping_sub(place.capacity());
             ring.cell(position)?.store(ring.word(lap_before, RecvNotice(number.into())), Relaxed);
         }
         ring.ends.head_seen.store(first, Relaxed);
         ring.ends.head.0.store(first, Relaxed);
-        // Release: such a producer begins by loading the tail, so it does not mistake an older cell for one
-        // of this ring.
+        // Release: such a producer first loads the tail, so it does not mistake an older cell for a cell of
+        // this ring.
         ring.ends.tail.0.store(first, Release);
         Some(ring)
     }
@@ -211,31 +214,30 @@ impl<'a> CompletionRing<'a> {
         self.lap(position) << NOTICE_BITS | notice.0
     }
 
-    /// The notice in the cell of a position, once it is there.
+    /// The notice in the cell of a position; `None` if no producer has stored it yet.
     pub(crate) fn get(&self, position: u64) -> Option<RecvNotice> {
-        // Acquire: the slot is seen as the producer left it before it put the notice in, which is a Release
-        // store.
+        // Acquire, for the Release in `push`: this thread sees the slot as the producer left it.
         let word = self.cell(position)?.load(Acquire);
         (word >> NOTICE_BITS == self.lap(position)).then_some(RecvNotice(word & NOTICE))
     }
 
-    /// Removes the notice in the cell of a position. Called by the owner.
+    /// Removes the notice in the cell of a position. Only the owner calls this.
     pub(crate) fn forget(&self, position: u64) {
         if let Some(cell) = self.cell(position) {
-            // Relaxed: the owner alone loads this, until `pass` gives the cell to producers.
+            // Relaxed: only the owner loads the cell, until `pass` gives it to producers.
             cell.store(self.word(position, RecvNotice::NOTHING), Relaxed);
         }
     }
 
-    /// Position of the oldest completion that was not taken. Called by the owner, before any completion has
-    /// arrived.
+    /// Position of the oldest completion that was not taken. Only the owner calls this, before any completion
+    /// has arrived.
     pub(crate) fn head(&self) -> u64 {
-        // Relaxed: the owner alone stores it.
+        // Relaxed: only the owner stores the head.
         self.ends.head.0.load(Relaxed)
     }
 
-    /// Gives the cells before `head` back to producers, because their completions are taken. Called by the
-    /// owner.
+    /// Returns the cells before `head` to producers, because the completions in these cells are taken. Only
+    /// the owner calls this.
     pub(crate) fn pass(&self, head: u64) {
         // Release: a producer writes to a cell only after the owner has read it or removed its notice.
         self.ends.head.0.store(head, Release);
@@ -247,7 +249,7 @@ impl<'a> CompletionRing<'a> {
         self.ends.tail.0.load(Acquire)
     }
 
-    /// Completions in the ring.
+    /// Number of completions in the ring from position `head` on.
     pub(crate) fn len(&self, head: u64) -> u64 {
         self.tail().saturating_sub(head).min(self.place.capacity())
     }
@@ -255,26 +257,26 @@ impl<'a> CompletionRing<'a> {
     fn is_full(&self, position: u64, cqe: u64) -> bool {
         let limit = cqe.min(self.place.capacity());
         let full = |head: u64| position.saturating_sub(head) >= limit;
-        // Acquire, and Release below: as if this producer had loaded the head itself.
+        // Acquire, and Release below: the order is as if this producer had loaded `head` itself.
         if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
-        // Acquire: the owner has finished with the cells before it.
+        // Acquire: the owner no longer accesses the cells before `head`.
         let head = self.ends.head.0.load(Acquire);
         self.ends.head_seen.store(head, Release);
         full(head)
     }
 
-    /// Puts a notice in; `false` if there is no room.
+    /// Puts a notice into the next cell; `false` if the ring has no room.
     fn push(&self, cqe: u64, notice: RecvNotice) -> bool {
         let tail = &self.ends.tail.0;
-        // A round is lost if another producer was faster.
+        // A round fails if another producer was faster.
         for _ in 0..ROUNDS {
             // Acquire: `begin` relies on it for a producer that was stopped long ago. Otherwise an older tail
             // only costs a round.
             let position = tail.load(Acquire);
             let Some(cell) = self.cell(position) else { return false };
-            // Relaxed: the compare-and-swap fails unless the cell still holds this.
+            // Relaxed: the compare-and-swap fails unless the cell still holds this value.
             let before = cell.load(Relaxed);
             let taken = before >> NOTICE_BITS == self.lap(position);
             if !taken {
@@ -299,23 +301,24 @@ impl<'a> CompletionRing<'a> {
     }
 }
 
-/// Other producers are faster this many times only if the ends of a ring are invalid.
+/// Maximum number of rounds of `push`. Other producers are faster this many times only if the ring's head or
+/// tail is invalid.
 const ROUNDS: u32 = 1 << 20;
 
 /// Notifies a CQ that a RECV is complete; `false` if its ring has no room.
 pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> bool {
     // Acquire: the owner publishes a new ring by a Release store.
     let place = RingPlace::of_record(record.ring.load(Acquire));
-    // Relaxed for the limit: an owner that changes it while completions arrive cannot say from which one on
-    // it holds.
+    // Relaxed for `cqe`: if the owner changes the limit while completions arrive, the limit may apply from
+    // any of them on.
     place.at() != 0
         && CompletionRing::at(segment, place)
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
-/// Notifies the program of a completion, if it asked for that. `is_there` tells whether the completion was
-/// not taken yet. Otherwise a program that takes the completion, and then asks for the next one, would be
-/// notified of a completion that it has.
+/// Notifies the program of a completion, if the program asked for a notification. `is_there` says whether the
+/// completion was not taken yet. Without this check, a program that takes a completion and then asks for the
+/// next one would be notified of the completion that it has taken.
 pub(crate) fn wake(
     owner: Owner<'_>,
     record: &CqRecord,
@@ -323,15 +326,15 @@ pub(crate) fn wake(
     solicited: bool,
     is_there: impl FnOnce(Armed) -> bool,
 ) {
-    // Relaxed: it was written before the ring was published, and the caller has put a notice into the ring.
+    // Relaxed: the owner stored the descriptor before it published the CQ's ring and the QPs that use the CQ.
     let fd = record.channel_fd.load(Relaxed);
     if fd == 0 {
         return;
     }
     // SeqCst, as in `arm`: this thread sees that it has to notify, or the program sees the completion.
     fence(SeqCst);
-    // Acquire: if the program took the completion before it asked, `is_there` sees it taken. If it takes the
-    // completion and asks again after this load, the word is another one, and the change below fails.
+    // Acquire: if the program took the completion before it asked, `is_there` sees it taken. If the program
+    // takes the completion and asks again after this load, the word has changed, and the change below fails.
     let word = record.armed.load(Acquire);
     let (armed, telling) = (Armed::of(word), word | Armed::Told as u32);
     let due = armed == Armed::Next || (armed == Armed::Solicited && solicited);
@@ -340,15 +343,15 @@ pub(crate) fn wake(
         reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
         let told = tell(owner, fd, EventRecord { event_type: 0, index, generation });
-        // If this process cannot notify, another producer does, or the owner when it checks.
+        // If this process cannot notify the program, another producer does, or the owner in `wake_late`.
         let after = if told { word & !ARMED } else { word };
         let _ = record.armed.compare_exchange(telling, after, Relaxed, Relaxed);
     }
 }
 
-/// Notifies the owner's own program if the word has been `before` for a while and the CQ holds a completion
-/// of the kind that it asks for, because the process that had to notify did not. Returns the word, if the
-/// notification is due.
+/// Notifies this process's own program of a completion if the process that had to do so did not. This is the
+/// case if the word is still `before`, as at the last check, and the CQ holds a completion of the armed kind.
+/// Returns the word if a notification is due.
 pub(crate) fn wake_late(
     record: &CqRecord,
     index: u32,

@@ -1,17 +1,17 @@
 //! The slots of a receive queue: posted RECVs and their results.
 //!
-//! No process waits for another here, because the other one may be stopped. The owner posts a slot. A sender
-//! claims the slot by a compare-and-swap that names the sender, fills the slot, and marks it done. The owner
-//! repairs slots whose claimer exited.
+//! No process waits for another process here, because any process may be stopped. The owner posts a slot. A
+//! sender claims the slot by a compare-and-swap that names the sender, fills the slot, and marks it done. The
+//! owner repairs slots whose claimer exited.
 //!
-//! A queue with only one sender has its claims in a [`SenderTurn`] instead. So the cache line that the owner
-//! polls is written once for a message. A process that flushes the queue claims all slots except the one
-//! whose turn it is. Either the sender sees that the QP is in Err, or the flushing process sees the claimed
-//! turn.
+//! The only sender of a queue claims RECVs in a [`SenderTurn`] instead. So each message writes the cache line
+//! that the owner polls only once. A process that flushes the queue claims all slots except the slot that the
+//! sender has claimed in its turn. Either the sender sees that the QP is in Err, or the flushing process sees
+//! the claimed turn.
 //!
-//! A [`Receipt`] names the RECV that a message took. With it, any thread of the sender finds out whether the
-//! receiver's program has the completion. The sender can also place the payload that the slot carries, if a
-//! later request must find it in the RECV's buffers.
+//! A [`Receipt`] names the RECV that a message took. With the receipt, any thread of the sender can find out
+//! whether the receiver's program has the completion. The sender can also copy the payload from the slot to
+//! the RECV's buffers, if a later request must find the payload there.
 
 use super::completions;
 use crate::fabric::peer::Owner;
@@ -31,29 +31,30 @@ use std::num::NonZeroU64;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 /// A bit of a completion's flags that verbs.h does not use: the sender asked for a solicited event.
 pub(crate) const SOLICITED: u8 = 1 << 7;
-/// Words of a completion, and payload bytes that it can carry behind them.
+/// Words of a completion in a slot, and the number of payload bytes that the slot can carry after these
+/// words.
 const DONE_WORDS: usize = 3;
 pub(crate) const CARRIED_BYTES: usize = (SLOT_WORDS - DONE_WORDS) * 8;
 const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
-/// The word of a completion that says how many bytes it carries.
+/// Index of the completion word that contains the number of carried bytes.
 const CARRIED_WORD: usize = 2;
 
-/// The state word of a slot: its RECV's position in the queue, counted in 32 bits, the queue's generation,
-/// and the phase.
+/// The state word of a slot: the lower 32 bits of its RECV's position in the queue, the claimer number, the
+/// lower 8 bits of the queue's generation, and the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotState(u64);
 
 /// The phase of a slot's RECV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotPhase {
-    /// The slot holds no RECV, or one whose completion was taken.
+    /// The slot holds no RECV, or a RECV whose completion was taken.
     Free,
     /// The RECV was complete. Its sender, the process with this claimer number, is copying the carried
-    /// payload to the RECV's buffers, and completes the RECV again.
+    /// payload to the RECV's buffers, and then completes the RECV again.
     Placing(u32),
-    /// The RECV may be taken.
+    /// The RECV is posted, and a sender may claim it.
     Posted,
-    /// The process with this claimer number is writing a message into it.
+    /// The process with this claimer number is writing a message into the RECV.
     Claimed(u32),
     /// The RECV is complete.
     Done,
@@ -93,17 +94,17 @@ impl SlotState {
         SlotState(self.without_phase())
     }
 
-    /// The word that a slot stores.
+    /// The state as the word that a slot stores.
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// The state with this word.
+    /// The state that a slot stores as this word.
     pub(crate) fn of_word(word: u64) -> SlotState {
         SlotState(word)
     }
 
-    /// Only position and generation.
+    /// The position and the generation, without claimer and phase.
     #[inline]
     fn without_phase(self) -> u64 {
         let claimer = ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT;
@@ -122,13 +123,13 @@ impl SlotState {
         }
     }
 
-    /// The bits of the claimer.
+    /// The bits of the claimer number, at their place in the word.
     fn claimer(self) -> u64 {
         self.0 & ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT
     }
 
-    /// Whether a sender has claimed or completed the RECV whose posted state was `posted`, or the owner has
-    /// posted it again at a later position.
+    /// Whether a sender has claimed or completed the RECV whose posted state was `posted`, or the slot has a
+    /// RECV of a later position by now.
     #[inline]
     pub(crate) fn is_begun(self, posted: SlotState) -> bool {
         self != posted
@@ -138,7 +139,7 @@ impl SlotState {
             }
     }
 
-    /// Whether the position is behind another's.
+    /// Whether the position of this state is later than the position of `than`, modulo 2^32.
     fn is_later(self, than: SlotState) -> bool {
         (self.position() as u32).wrapping_sub(than.position() as u32) as i32 > 0
     }
@@ -148,7 +149,7 @@ impl SlotState {
         self.0 & ((1 << POSITION_BITS) - 1)
     }
 
-    /// The posted state of the RECV behind this one.
+    /// The posted state of the RECV at the next position.
     pub(crate) fn next(self) -> SlotState {
         let position = (self.position() as u32).wrapping_add(1);
         SlotState(self.without_phase() & !((1 << POSITION_BITS) - 1) | u64::from(position) | 1 << PHASE_AT)
@@ -163,7 +164,7 @@ impl SlotState {
 
 impl RqSlot {
     pub(crate) fn state(&self) -> SlotState {
-        // Acquire: the words that were written before the state are seen.
+        // Acquire: this thread sees the words that were written before the state.
         SlotState(self.state.load(Acquire))
     }
 
@@ -174,23 +175,25 @@ impl RqSlot {
 
     /// Changes the state from `from` to `to`. Fails if another thread or process changed it first.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
-        // SeqCst: after it claims the slot, a sender loads whether the CQ has a lane. `end_lane` stores that
-        // there is none, and then looks for claims. So one of the two sees the other's store. Relaxed on
-        // failure: the caller reads nothing then.
+        // SeqCst: after a sender has claimed the slot, it loads whether the queue is its CQ's lane. The owner
+        // stores in `end_lane` that the queue is no lane, and then loads the slot states. So one of the two
+        // sees the other's store. Relaxed on failure: the caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
-    /// Frees the slot: the completion of the RECV whose posted state was `posted` is taken. Called by the
-    /// owner.
+    /// Frees the slot, because the completion of the RECV whose posted state was `posted` is taken. Only the
+    /// owner calls this.
     pub(crate) fn set_taken(&self, posted: SlotState) {
-        // Release: a sender that sees it also sees the payload in the RECV's buffers.
+        // Release: a sender that sees the new state also sees the payload in the RECV's buffers.
         self.state.store(posted.taken().0, Release);
     }
 
-    /// Whether no sender has claimed the RECV that was posted here. Called by the owner after `end_lane`.
+    /// Whether no sender has claimed the RECV that was posted in this slot at `position`. The owner calls
+    /// this after `end_lane`.
     pub(crate) fn is_untaken(&self, turn: Option<&SenderTurn>, position: u64, generation: u32) -> bool {
         let posted = SlotState::posted(position, generation);
-        // The turn is loaded first. If it was claimed and has passed on since, the slot is seen done.
+        // The turn is loaded before the slot's state. If the turn was claimed and has passed on, this thread
+        // sees the slot done.
         let is_claimed = turn.is_some_and(|turn| turn.is_at(position));
         !is_claimed && self.state().phase_of(posted) == Some(SlotPhase::Posted)
     }
@@ -207,24 +210,25 @@ pub(crate) fn expect_write<T>(line: &T) {
 
 impl SenderTurn {
     pub(crate) fn state(&self) -> SlotState {
-        // Acquire: if the turn has passed on, the slot before it is seen done.
+        // Acquire: if the turn has passed on from a slot, this thread sees that slot done.
         SlotState(self.state.load(Acquire))
     }
 
     pub(crate) fn set_state(&self, state: SlotState) {
-        // Release: publishes the slot that is done.
+        // Release: publishes the slot that the sender has completed.
         self.state.store(state.0, Release);
     }
 
     /// Changes the state from `from` to `to`. Fails if another thread or process changed it first.
     pub(crate) fn change(&self, from: SlotState, to: SlotState) -> bool {
-        // SeqCst: after it claims its turn, a sender loads whether the QP is in Err, and whether the CQ has a
-        // lane. A process that flushes, or ends the lane, stores that first and then looks at the turn. So
-        // one of the two sees the other's store. Relaxed on failure: the caller reads nothing then.
+        // SeqCst: after a sender has claimed its turn, it loads whether the QP is in Err, and whether the
+        // queue is its CQ's lane. A process that flushes the queue, or ends the lane, first stores the new
+        // state, and then loads the turn. So one of the two sees the other's store. Relaxed on failure: the
+        // caller reads nothing then.
         self.state.compare_exchange(from.0, to.0, SeqCst, Relaxed).is_ok()
     }
 
-    /// Whether the sender is filling the RECV at this position, or has begun to.
+    /// Whether the sender has claimed the RECV at this position, and has not passed the turn on.
     pub(crate) fn is_at(&self, position: u64) -> bool {
         // SeqCst, for the reason given in `change`.
         let state = SlotState(self.state.load(SeqCst));
@@ -232,7 +236,7 @@ impl SenderTurn {
     }
 }
 
-/// Bytes between the slots of a queue.
+/// Bytes from the beginning of a slot to the beginning of the next slot, in a queue with this `max_sge`.
 pub(crate) fn stride(max_sge: u32) -> u64 {
     let words = 2 + 2 * u64::from(max_sge);
     (words * 8).max(size_of::<RqSlot>() as u64).next_multiple_of(64)
@@ -246,7 +250,7 @@ pub(crate) struct Slots<'a> {
     capacity: u32,
     max_sge: u32,
     first: u64,
-    /// Where the ring is that orders the slots, if there is no turn.
+    /// Offset in the segment of the ring that orders the slots, if the queue has no turn.
     order: u64,
     /// The turn of the only sender; `None` if there are several senders.
     turn: Option<&'a SenderTurn>,
@@ -257,11 +261,11 @@ pub(crate) struct Slots<'a> {
 pub(crate) enum NoRecv {
     /// No RECV is posted.
     Empty,
-    /// The records are invalid, or the owner has not yet repaired what an exited sender left.
+    /// The records are invalid, or have claims of exited senders that the owner has not repaired yet.
     Nonsense,
 }
 
-/// The oldest RECV that was seen untaken.
+/// The oldest RECV that a sender has seen unclaimed.
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'a> {
     slots: &'a Slots<'a>,
@@ -278,7 +282,7 @@ pub(crate) struct RecvClaim<'a> {
     posted: SlotState,
     index: u32,
     position: u64,
-    /// The turn in which it was claimed; `None` if it was claimed in the slot.
+    /// The turn in which the RECV was claimed; `None` if the RECV was claimed in its slot.
     turn: Option<&'a SenderTurn>,
     slots: &'a Slots<'a>,
 }
@@ -287,11 +291,11 @@ impl<'a> Slots<'a> {
     /// The slots of the queue in this record; `None` if the record holds no valid queue.
     #[inline(always)]
     pub(crate) fn of(segment: &'a Segment, record: &'a RqRecord) -> Option<Slots<'a>> {
-        // Acquire: the owner stores the capacity last when it publishes the queue. The loads below are
-        // Relaxed, because they come after it.
+        // Acquire: the owner stores the capacity last when it publishes the queue. So the loads below may be
+        // Relaxed.
         let capacity = record.capacity.load(Acquire);
-        // A search for a RECV visits all slots at most. So the record, which others can write, must not set
-        // an arbitrary number of them.
+        // A search for a RECV may visit all slots. Their number is limited, because any process of the user
+        // can write the record.
         if !capacity.is_power_of_two() || capacity > OWN.wr {
             return None;
         }
@@ -317,19 +321,19 @@ impl<'a> Slots<'a> {
         self.segment.in_heap(self.first.checked_add(at)?)
     }
 
-    /// Index of the slot that holds the RECV at a position; `None` if none was posted there yet.
+    /// Index of the slot that holds the RECV at a position; `None` if no RECV was posted at the position yet.
     fn index_of(&self, position: u64) -> Result<Option<u32>, NoRecv> {
         let at = position & u64::from(self.capacity - 1);
         if self.turn.is_some() {
             return Ok(Some(at as u32));
         }
         let cell: Option<&AtomicU64> = self.order.checked_add(at * 8).and_then(|at| self.segment.in_heap(at));
-        // Acquire: the owner has published the slot before it names the slot here.
+        // Acquire: the owner has published the slot before it stored the slot's index in the cell.
         let named = cell.ok_or(NoRecv::Nonsense)?.load(Acquire);
         Ok(order_index(named, position))
     }
 
-    /// The oldest untaken RECV, if the queue still has this generation.
+    /// The oldest unclaimed RECV, if the queue still has this generation.
     #[inline(always)]
     pub(crate) fn front(&'a self, generation: u32) -> Result<Front<'a>, NoRecv> {
         let Some(turn) = self.turn else { return self.front_of_order(generation) };
@@ -353,7 +357,7 @@ impl<'a> Slots<'a> {
         // Each round helps one claimer that has not advanced the head itself. There are no more such claimers
         // than slots.
         for _ in 0..=2 * self.capacity {
-            // Acquire: a sender that has advanced the head saw the slot before it claimed.
+            // Acquire, for the AcqRel in `advance`: this thread sees the slots before `position` claimed.
             let position = head.load(Acquire);
             let posted = SlotState::posted(position, generation);
             if let Some(index) = self.index_of(position)? {
@@ -366,8 +370,8 @@ impl<'a> Slots<'a> {
                         self.advance(position);
                         continue;
                     }
-                    // The claimer of a RECV that was taken has advanced the head before it completed the
-                    // RECV.
+                    // No RECV is posted here, or the owner has taken its completion. In the latter case, the
+                    // claimer had advanced the head before it completed the RECV.
                     Some(SlotPhase::Free) | None => {}
                 }
             }
@@ -381,12 +385,12 @@ impl<'a> Slots<'a> {
 
     fn advance(&self, from: u64) {
         let head = &self.record.taken.0.head;
-        // AcqRel: passes on that the slots before it are claimed.
+        // AcqRel: a thread that sees the new head sees the slots before it claimed.
         let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
     }
 
-    /// The oldest RECV at position `from` or later, for a process that flushes the queue. It skips the RECV
-    /// that the only sender is filling.
+    /// The oldest unclaimed RECV at position `from` or later, for a process that flushes the queue. Skips the
+    /// RECV that the only sender is filling. `from` becomes the position after the last visited RECV.
     fn unflushed(&'a self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
         let Some(turn) = self.turn else { return self.front_of_order(generation).ok() };
         for _ in 0..=self.capacity {
@@ -405,20 +409,20 @@ impl<'a> Slots<'a> {
         None
     }
 
-    /// The position at which the only sender is.
+    /// The position of the only sender's turn; 0 if the queue has no turn.
     fn turn_position(&self) -> u64 {
         self.turn.map_or(0, |turn| turn.state().position())
     }
 
-    /// Whether the slots before this position hold as many completions as their CQ may hold.
+    /// Whether the slots before this position hold at least `cqe` completions, the maximum of their CQ.
     #[inline(always)]
     pub(crate) fn is_full(&self, position: u64, cqe: u32) -> bool {
-        // Not full if `position` is behind: then the queue was reset meanwhile.
+        // If `position` is less than `polled`, the queue was reset meanwhile, and is not full.
         let full =
             |polled: u64| i64::from((position as u32).wrapping_sub(polled as u32) as i32) >= i64::from(cqe);
         let seen = &self.record.taken.0.polled_seen;
-        // Relaxed, here and below: these are numbers, and do not order accesses to slots. An older one only
-        // leads to a load of `polled`, and the state of a slot says whether the slot is free.
+        // Relaxed, here and below: these numbers do not order accesses to slots. An old `polled_seen` only
+        // leads to a load of `polled`. The state of a slot says whether the slot is free.
         if !full(seen.load(Relaxed)) {
             return false;
         }
@@ -428,7 +432,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Publishes the RECV of a slot to senders. Called by the owner.
+/// Writes a RECV into a slot, and publishes it to senders. Only the owner calls this.
 #[inline]
 pub(crate) fn show_posted(
     (segment, record): (&Segment, &RqRecord),
@@ -438,20 +442,20 @@ pub(crate) fn show_posted(
 ) {
     write_posted(segment, slot, sges);
     reach(Point::RecvWritten);
-    // Relaxed: the tail is only a number. It is stored before the RECV may be taken: a sender that takes the
-    // RECV counts how many are left, and sees this store because it has seen the slot's state.
+    // Relaxed: the tail is only a number. It is stored before the slot's state. A sender that takes the RECV
+    // has seen this state, so it also sees the tail when it counts the RECVs that are left.
     record.posted.0.tail.store(position + 1, Relaxed);
     slot.set_state(SlotState::posted(position, generation));
 }
 
-/// Names the slot of the RECV at a position in the ring that orders slots. Called by the owner.
+/// Stores the index of a RECV's slot in a cell of the ring that orders slots. Only the owner calls this.
 pub(crate) fn order_slot(cell: &AtomicU64, position: u64, index: u32) {
-    // Release: a sender that this cell leads to the slot sees it posted.
+    // Release: a sender that finds the slot by this cell sees the slot posted.
     cell.store(order_cell(position, index), Release);
 }
 
-/// From now on senders notify the CQ of the RECVs that they claim. Loads after this call see the claims made
-/// before. Called by the owner.
+/// Ends the lane: senders notify the CQ of the RECVs that they claim from now on. Loads after this call see
+/// all earlier claims. Only the owner calls this.
 pub(crate) fn end_lane(qp: &QpRecord) {
     qp.lane.store(0, SeqCst);
     // SeqCst: the loads of slot states after this fence are only Acquire. The fence makes them part of the
@@ -459,7 +463,7 @@ pub(crate) fn end_lane(qp: &QpRecord) {
     fence(SeqCst);
 }
 
-/// The cell of the ring that orders slots, for a position and the index of its slot.
+/// The value of a cell of the ring that orders slots, for a position and the index of its slot.
 fn order_cell(position: u64, index: u32) -> u64 {
     (position.wrapping_add(1) << 16) | u64::from(index as u16)
 }
@@ -483,7 +487,7 @@ pub(crate) fn write_posted(segment: &Segment, slot: &RqSlot, sges: &[Sge]) {
     }
 }
 
-/// A word of a slot, or of the memory that follows the slot's record.
+/// A word of a slot, or of the memory after the slot for SGEs that do not fit.
 fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'a AtomicU64> {
     if let Some(word) = slot.words.get(word) {
         return Some(word);
@@ -492,7 +496,7 @@ fn word_of<'a>(segment: &'a Segment, slot: &'a RqSlot, word: usize) -> Option<&'
 }
 
 impl<'a> Front<'a> {
-    /// The number of its SGEs, and its bytes.
+    /// The number of the RECV's SGEs, and their bytes in total.
     #[inline(always)]
     pub(crate) fn room(&self) -> (u32, u32) {
         // Relaxed, as in `sge`: the slot's state was loaded before. `claim` or `is_posted` checks it again.
@@ -500,7 +504,7 @@ impl<'a> Front<'a> {
         ((word as u32).min(self.slots.max_sge), (word >> 32) as u32)
     }
 
-    /// The SGE with index `n`.
+    /// The RECV's SGE with index `n`.
     #[inline(always)]
     pub(crate) fn sge(&self, n: u32) -> Option<Sge> {
         let word = |n: usize| word_of(self.slots.segment, self.slot, n).map(|word| word.load(Relaxed));
@@ -508,10 +512,10 @@ impl<'a> Front<'a> {
         Some(Sge { addr, length: halves as u32, lkey: (halves >> 32) as u32 })
     }
 
-    /// Whether a CQ would look for the completion in this slot, and has no room for it.
+    /// Whether the queue is its CQ's lane, and the CQ has no room for this RECV's completion.
     #[inline(always)]
     pub(crate) fn is_beyond_lane(&self, qp: &QpRecord, segment: &Segment) -> bool {
-        // Relaxed: if a lane begins or ends meanwhile, it has room for the completions that are there.
+        // Relaxed: if a lane begins or ends meanwhile, the CQ has room for the completions in the lane.
         qp.lane.load(Relaxed) != 0
             && segment
                 .cq(qp.cq.load(Relaxed) as usize)
@@ -524,7 +528,8 @@ impl<'a> Front<'a> {
         Receipt::new((rq, self.index), self.posted, self.slots.turn.is_some())
     }
 
-    /// Whether the RECV is still untaken, so that everything read from it so far was as posted.
+    /// Whether no sender has claimed the RECV in its slot. If so, everything read from the RECV before was as
+    /// posted.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
         // Acquire: the loads of the words stay before the load of the state.
@@ -532,8 +537,9 @@ impl<'a> Front<'a> {
         self.slot.state() == self.posted
     }
 
-    /// Claims the RECV for this completer. `None` if another sender has claimed it, or the owner has
-    /// withdrawn it. Success implies that everything read from the RECV before was as posted.
+    /// Claims the RECV for this completer. `None` if another sender has claimed the RECV, the owner has
+    /// withdrawn it, or the QP is in Err. If the claim succeeds, everything read from the RECV before was as
+    /// posted.
     #[inline(always)]
     pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
@@ -541,7 +547,8 @@ impl<'a> Front<'a> {
         if !turn.change(posted, posted.claimed(completer.claimer)) {
             return None;
         }
-        // A flushing process sees the turn claimed, or this load sees the Err state that it stored before.
+        // A flushing process sees the turn claimed, or this load sees the Err state that the flushing process
+        // stored before.
         if completer.qp.is_in_error() {
             turn.set_state(posted);
             flush(completer);
@@ -565,12 +572,13 @@ impl<'a> Front<'a> {
     }
 }
 
-/// Names the RECV that a message took. It is two words, so that it is passed and stored word by word.
+/// Names the RECV that a message took. A receipt is two words, so that it is passed and stored word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
     /// The posted state of the RECV.
     posted: NonZeroU64,
-    /// The index of the receive queue, the slot from bit `SLOT_AT` on, and whether the queue has one sender.
+    /// The index of the receive queue, the slot's index from bit `SLOT_AT` on, and `IN_TURN` if the queue has
+    /// only one sender.
     place: u64,
 }
 
@@ -578,7 +586,7 @@ const SLOT_AT: u32 = 32;
 const IN_TURN: u64 = 1 << 63;
 
 impl Receipt {
-    /// The receipt for the RECV with this posted state in a slot of receive queue `rq`.
+    /// Makes the receipt for the RECV with this posted state in a slot of receive queue `rq`.
     #[inline(always)]
     fn new((rq, slot): (u32, u32), posted: SlotState, in_turn: bool) -> Receipt {
         const POSTED: NonZeroU64 = NonZeroU64::new(1 << PHASE_AT).expect("a bit");
@@ -606,14 +614,14 @@ impl Receipt {
         Some((record, Slots::of(segment, record)?.slot(slot as u32)?))
     }
 
-    /// Whether the owner has taken the RECV's completion, so that its program has the message or gets it from
-    /// the poll that is under way. Also `true` if the queue was reset or destroyed. A sender that sees
-    /// anything that the program did with the message sees the completion taken: the owner stores that
-    /// (`pass`, `RqSlot::set_taken`) before its poll returns.
+    /// Whether the owner has taken the RECV's completion, so that its program has the message or gets the
+    /// message from an outstanding poll. Also `true` if the queue was reset or destroyed. A sender that sees
+    /// any effect of the message on the program also sees the completion taken. The reason is that the owner
+    /// marks the completion as taken (`pass`, `RqSlot::set_taken`) before its poll returns.
     pub(crate) fn is_taken(&self, segment: &Segment) -> bool {
         let Some(record) = segment.rq(self.rq() as usize) else { return true };
         if self.is_in_turn() {
-            // Acquire: pairs with `pass`.
+            // Acquire, for the Release in `pass`.
             let polled = record.posted.0.polled.load(Acquire);
             return (polled as u32).wrapping_sub(self.posted().position() as u32) as i32 > 0;
         }
@@ -621,7 +629,7 @@ impl Receipt {
         state.is_none_or(|state| matches!(state.phase_of(self.posted()), Some(SlotPhase::Free) | None))
     }
 
-    /// Takes over the copy of the payload that the RECV's slot carries. Called by the message's sender.
+    /// Takes over the copy of the payload that the RECV's slot carries. Only the message's sender calls this.
     pub(crate) fn begin_placing<'a>(&self, segment: &'a Segment, claimer: u32) -> PlacingStep<'a> {
         let Some((record, slot)) = self.slot(segment) else { return PlacingStep::Over };
         let posted = self.posted();
@@ -637,8 +645,8 @@ impl Receipt {
             placing.end(false);
             return PlacingStep::Busy;
         }
-        // The state of a slot stays as it is when its completion is taken in turn. Otherwise the owner may
-        // have taken the completion since the change.
+        // In a queue with one sender, the slot's state does not show that the completion was taken. In other
+        // queues, the owner may have taken the completion since the change.
         if taking == placing.done.0 || self.is_taken(segment) {
             placing.end(false);
             return PlacingStep::Over;
@@ -649,11 +657,11 @@ impl Receipt {
 
 /// Whether a sender may place the payload that a slot carries.
 pub(crate) enum PlacingStep<'a> {
-    /// The payload is placed, or nobody needs it any more.
+    /// The payload is placed, or is no longer needed.
     Over,
-    /// The owner is copying it.
+    /// The owner is copying the payload.
     Busy,
-    /// The sender has to place it.
+    /// The sender has to place the payload.
     Begun(Placing<'a>),
 }
 
@@ -665,7 +673,7 @@ pub(crate) struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// The RECV's result, and its payload.
+    /// The RECV's result and the carried payload.
     pub(crate) fn payload(&self) -> (RecvDone, Carried) {
         let done = RecvDone::of(self.slot);
         let mut carried = Carried::none();
@@ -673,29 +681,31 @@ impl Placing<'_> {
         (done, carried)
     }
 
-    /// Completes the RECV again. If the payload is not placed, its owner copies it.
+    /// Completes the RECV again. If the payload is not placed, the RECV's owner copies it.
     pub(crate) fn end(self, is_placed: bool) {
-        // The owner may have abandoned a sender that was stopped, and use the slot for something else.
+        // If this sender was stopped, the owner may have given up on it, and may use the slot for another
+        // RECV.
         if is_placed && self.slot.state() == self.during {
             let done = RecvDone { carried: 0, ..RecvDone::of(self.slot) };
-            // Release: an owner that has loaded the state before may load this word now. It then finds the
-            // payload in place.
+            // Release: an owner that loaded the state earlier may load this word now. This owner then sees
+            // the payload in place.
             self.slot.words[CARRIED_WORD].store(done.to_words()[CARRIED_WORD], Release);
         }
         reach(Point::PlacingEnds);
-        // The change publishes the payload. It fails if the owner has posted the slot again, because it had
-        // taken the completion before.
+        // The change publishes the payload. The change fails if the owner has posted the slot again, after it
+        // had taken the completion.
         self.slot.change(self.during, self.done);
     }
 }
 
-/// Ends the placing of a payload by a process that has exited: the owner copies the payload.
+/// Completes a RECV again whose sender exited while it was placing the payload. The owner then copies the
+/// payload.
 pub(crate) fn abandon_placing(slot: &RqSlot, during: SlotState) {
     slot.change(during, during.done());
 }
 
-/// Begins to copy the payload that a completion carries. `false` if its sender is placing it; then the RECV
-/// is not complete. Called by the owner.
+/// Announces that the owner copies the payload that a completion carries. `false` if the sender is placing
+/// the payload: the RECV is not complete then. Only the owner calls this.
 pub(crate) fn begin_taking(record: &RqRecord, slot: &RqSlot, posted: SlotState) -> bool {
     // SeqCst, here and below: see `Receipt::begin_placing`.
     record.posted.0.taking.store(posted.0, SeqCst);
@@ -706,18 +716,19 @@ pub(crate) fn begin_taking(record: &RqRecord, slot: &RqSlot, posted: SlotState) 
     is_done
 }
 
-/// Ends the copy. The completion is taken by now. Called by the owner.
+/// Announces the end of the owner's copy. The owner has taken the completion before. Only the owner calls
+/// this.
 pub(crate) fn end_taking(record: &RqRecord, posted: SlotState) {
-    // Release: a sender that sees no copy under way sees the completion taken.
+    // Release: a sender that sees the end of the copy also sees the completion taken.
     record.posted.0.taking.store(posted.done().0, Release);
 }
 
-/// Records that the completions up to the RECV at a position are taken, if they are taken in order. Called by
-/// the owner.
+/// Records that all completions up to the RECV at this position are taken, in a queue whose completions are
+/// taken in order. Only the owner calls this.
 #[inline]
 pub(crate) fn pass(record: &RqRecord, position: u64) {
-    // Release: see `Receipt::is_taken`. Senders also use it to count how many completions the CQ has room
-    // for. The slot's state orders the slot's words.
+    // Release, for the Acquire in `Receipt::is_taken`. Senders also use the number to count how many
+    // completions the CQ has room for. That count needs no order.
     record.posted.0.polled.store(position + 1, Release);
 }
 
@@ -729,25 +740,25 @@ pub(crate) struct RecvDone {
     pub(crate) status: u8,
     pub(crate) opcode: u8,
     pub(crate) byte_len: u32,
-    /// In network byte order.
+    /// The immediate data, in network byte order.
     pub(crate) imm: u32,
     pub(crate) flags: u8,
     pub(crate) src_qp: u32,
-    /// Payload bytes that the completion carries.
+    /// Number of payload bytes that the slot carries.
     pub(crate) carried: u8,
 }
 
 const _: () = assert!(CARRIED_BYTES <= u8::MAX as usize);
 
 impl RecvDone {
-    /// A SEND to this QP, without an immediate.
+    /// The result of a SEND to this QP without immediate data.
     #[inline(always)]
     pub(crate) fn of_send(qpn: u32, generation: u32) -> RecvDone {
         let (status, opcode) = (WcStatus::Success.to_c() as u8, WcOpcode::Recv.to_c() as u8);
         RecvDone { qpn, generation, status, opcode, ..RecvDone::default() }
     }
 
-    /// An error completion.
+    /// The result of a RECV that failed with this status.
     pub(crate) fn failed(qpn: u32, generation: u32, status: WcStatus) -> RecvDone {
         RecvDone { status: status.to_c() as u8, ..RecvDone::of_send(qpn, generation) }
     }
@@ -765,8 +776,8 @@ impl RecvDone {
     /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
     #[inline(always)]
     pub(crate) fn write(self, slot: &RqSlot) {
-        // Relaxed: the state publishes the words of a claimed slot. A sender that places the payload of a
-        // done one finds nothing to place.
+        // Relaxed: the state publishes the words of a claimed slot. If a sender wants to place the payload of
+        // a done slot, it finds no payload.
         for (to, from) in slot.words.iter().zip(self.to_words()) {
             to.store(from, Relaxed);
         }
@@ -804,7 +815,7 @@ impl RecvDone {
     }
 }
 
-/// Payload that a completion carries.
+/// The payload that a slot carries.
 pub(crate) struct Carried {
     /// The words that hold the first `len` bytes are initialised.
     words: [MaybeUninit<u64>; CARRIED_WORDS],
@@ -818,8 +829,8 @@ impl Carried {
         Carried { words: [MaybeUninit::uninit(); CARRIED_WORDS], len: 0 }
     }
 
-    /// Adds a header, then pieces of this process's memory, at most [`CARRIED_BYTES`] together. It works in
-    /// place, because a copy of the whole buffer would cost more than a copy of the payload.
+    /// Adds a header, then pieces of this process's memory, at most [`CARRIED_BYTES`] together. The bytes are
+    /// added in place, because a copy of the whole buffer would cost more than a copy of the payload.
     #[inline(always)]
     pub(crate) fn gather(&mut self, header: &[u8], pieces: &[Piece]) {
         if !header.is_empty() {
@@ -835,10 +846,10 @@ impl Carried {
         let part = piece.len.min(CARRIED_BYTES - self.len);
         let last = (self.len + part).div_ceil(8);
         if last > self.len.div_ceil(8) {
-            // The payload need not fill the last word.
+            // The payload may not fill the last word, so the word is initialised first.
             self.words[last - 1].write(0);
         }
-        // SAFETY: at most CARRIED_BYTES in all; the piece was checked against its region.
+        // SAFETY: `part` keeps the total within CARRIED_BYTES, and the piece was checked against its region.
         unsafe {
             let to = self.words.as_mut_ptr().cast::<u8>().add(self.len);
             copy_short(piece.addr as *const u8, to, part);
@@ -876,14 +887,14 @@ pub(crate) struct Completer<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) qp: &'a QpRecord,
     pub(crate) qpn: u32,
-    /// Index of the SRQ that has the RECVs, if the message names the SRQ instead of the QP (XRC).
+    /// Index of the SRQ that has the RECVs, if the message names an SRQ (XRC).
     pub(crate) srq: Option<u32>,
     /// Claimer number of the process that completes.
     pub(crate) claimer: u32,
 }
 
 impl Completer<'_> {
-    /// Completes a RECV; `false` if its CQ had no room for the completion.
+    /// Completes a claimed RECV, and notifies its CQ. `false` if the CQ had no room for the completion.
     #[inline(always)]
     pub(crate) fn complete(&self, claim: &RecvClaim<'_>, done: RecvDone, carried: &Carried) -> bool {
         let done = RecvDone { carried: carried.len as u8, ..done };
@@ -893,7 +904,7 @@ impl Completer<'_> {
             to.store(from, Relaxed);
         }
         reach(Point::Filled);
-        // SeqCst, after the claim: a process that ends a lane stores that first, and then looks for claims.
+        // SeqCst, after the claim: the owner stores the end of the lane first, and then looks for claims.
         let lane = self.srq.is_none() && self.qp.lane.load(SeqCst) != 0;
         claim.slot.set_state(claim.posted.done());
         reach(Point::Done);
@@ -917,14 +928,15 @@ impl Completer<'_> {
         true
     }
 
-    /// Gives a claimed RECV back, because its sender cannot send the message.
+    /// Returns a claimed RECV to its queue, because its sender cannot send the message.
     #[cold]
     pub(crate) fn give_back(&self, claim: RecvClaim<'_>) {
         let Some(turn) = claim.turn else {
-            // The head has passed the slot. The owner finds it and posts the RECV again, behind the others.
+            // The head has passed the slot. The owner finds the RECV, and posts it again behind all other
+            // RECVs.
             return claim.slot.set_state(claim.posted);
         };
-        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV untaken, or
+        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV unclaimed, or
         // the load below sees the Err state that the flushing process stored before. No other process changes
         // a claimed turn.
         turn.change(claim.posted.claimed(self.claimer), claim.posted);
@@ -952,7 +964,8 @@ impl Completer<'_> {
         Receipt::new((self.rq(), claim.index), claim.posted, claim.slots.turn.is_some())
     }
 
-    /// Notifies the program of a RECV that is complete again, in case that its program has looked meanwhile.
+    /// Notifies the program of a RECV that is complete again. The program may have polled in vain while the
+    /// RECV was not complete.
     pub(crate) fn wake_again(&self, receipt: &Receipt, done: &RecvDone) {
         let found = self.segment.rq(receipt.rq() as usize).and_then(|rq| self.cq(rq));
         if let Some((cq, record)) = found {
@@ -962,20 +975,20 @@ impl Completer<'_> {
     }
 }
 
-/// Completes all RECVs of a queue with `WrFlushErr`, because its QP is in Err. The caller is the owner, or
-/// the peer whose request put the QP into Err.
+/// Completes all RECVs of a queue with `WrFlushErr`, because its QP is in Err. The caller is the owner, or a
+/// peer that found the QP in Err or put it into Err. RECVs of an SRQ stay.
 pub(crate) fn flush(completer: &Completer<'_>) {
     let Completer { segment, qp, qpn, claimer, .. } = *completer;
     let Some(record) = segment.rq(qp.rq.load(Relaxed) as usize) else { return };
     if qp.uses_srq.load(Relaxed) != 0 {
         return;
     }
-    // Acquire: if the queue is reset meanwhile, no slot that is seen below has this generation.
+    // Acquire: if the queue is reset meanwhile, no slot that is loaded below has this generation.
     let generation = record.generation.load(Acquire);
     let Some(slots) = Slots::of(segment, record) else { return };
     let done = RecvDone::failed(qpn, qp.generation.load(Relaxed), WcStatus::WrFlushErr);
     let mut from = slots.turn_position();
-    // The loop is bounded: if the owner goes on posting, it flushes those RECVs itself.
+    // The loop is bounded. If the owner continues to post, the owner flushes these RECVs itself.
     for _ in 0..2 * u64::from(slots.capacity) {
         let Some(front) = slots.unflushed(generation, &mut from) else { return };
         reach(Point::Flushing);
@@ -987,9 +1000,10 @@ pub(crate) fn flush(completer: &Completer<'_>) {
     }
 }
 
-/// Raises the SRQ's limit event after a RECV was taken, if it is armed and due.
+/// Raises the SRQ's limit event after a RECV was taken, if the event is armed and due.
 pub(crate) fn check_limit(owner: Owner<'_>, record: &RqRecord) {
-    // Relaxed, here and below: numbers. An owner that arms the limit checks by itself whether it is due.
+    // Relaxed, here and below: these numbers order nothing. An owner that arms the event also checks whether
+    // the event is due.
     let limit = record.limit.load(Relaxed);
     if limit == 0 {
         return;

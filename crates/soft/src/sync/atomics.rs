@@ -1,6 +1,6 @@
 //! The atomics, locks and cells of the code that the models check (`crates/soft-models`).
 //!
-//! The models compile that code with another module in place of this one, with the types of loom.
+//! The models compile that code with another module in place of this one, which has loom's types.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -8,7 +8,7 @@ pub(crate) use std::thread::yield_now;
 
 use std::cell::UnsafeCell;
 
-/// A value that only the holder of a lock uses. The models detect two threads that use it at a time.
+/// A value that only the holder of a lock uses. The models detect two threads that use the value at a time.
 #[derive(Debug)]
 pub(crate) struct LockedCell<T>(UnsafeCell<T>);
 
@@ -17,24 +17,24 @@ impl<T> LockedCell<T> {
         LockedCell(UnsafeCell::new(value))
     }
 
-    /// The value, to read.
+    /// Borrows the value to read it.
     ///
     /// # Safety
-    /// Nobody changes the value as long as the reference lives.
+    /// No thread changes the value as long as the reference lives.
     #[inline(always)]
     pub(crate) unsafe fn get(&self) -> &T {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller guarantees it.
         unsafe { &*self.0.get() }
     }
 
-    /// The value, to change.
+    /// Borrows the value to change it.
     ///
     /// # Safety
-    /// Nobody else uses the value as long as the reference lives.
+    /// No other reference to the value is used as long as the reference lives.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the lock sees to it that there is one reference")]
     pub(crate) unsafe fn get_mut(&self) -> &mut T {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller guarantees it.
         unsafe { &mut *self.0.get() }
     }
 }

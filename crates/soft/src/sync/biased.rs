@@ -1,10 +1,10 @@
 //! A lock for a value that one thread uses nearly always.
 //!
-//! An ordinary lock costs two atomic operations, to acquire and to release it. They are much of the cost of a
-//! post or a poll. Mostly one thread posts to a queue, or polls it, again and again. This thread becomes the
-//! lock's *favourite*, and acquires the lock by plain stores. Any other thread first revokes this right, by a
-//! system call (membarrier(2)). From then on the lock is an ordinary one, until one thread has acquired it
-//! many times in a row.
+//! An ordinary lock costs two atomic operations: one to acquire it, and one to release it. These are a large
+//! part of the cost of a post or a poll. Usually one thread posts to a queue, or polls it, again and again.
+//! This thread becomes the lock's *favourite*, and acquires the lock by plain stores. Any other thread first
+//! revokes this right, by a system call (membarrier(2)). From then on the lock is an ordinary one, until one
+//! thread has acquired it many times in a row.
 //!
 //! All threads but the favourite pass the *gate*, a mutex. Only a thread behind the gate stores to
 //! `favourite`. The favourite stores to `inside`, passes a fence, and checks whether it is still the
@@ -19,12 +19,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A thread acquires the lock this many times in a row to become its favourite, and twice as often after each
-/// time that the right was taken away, up to `1 << MOST_DOUBLED` times as often.
+/// A thread that acquires the lock this many times in a row becomes the favourite. The number doubles each
+/// time that a favourite loses its right, at most `MOST_DOUBLED` times.
 const STREAK: u32 = 64;
 const MOST_DOUBLED: u32 = 16;
 
-/// No thread.
+/// The thread number that stands for no thread.
 const NOBODY: usize = 0;
 
 /// This many threads can become favourites of a lock, one after another. Later threads always use the gate.
@@ -39,20 +39,21 @@ pub(crate) struct Biased<T> {
     favourite: AtomicUsize,
     /// Whether the favourite of each place has the lock.
     ///
-    /// Each favourite has its own word. A thread may be stopped just before it stores to its word, and go on
-    /// long after another thread has become the favourite. It then takes its word back. That must not change
-    /// the word of the other thread.
+    /// Each favourite has its own word. A thread may be stopped just before it sets its word, and go on long
+    /// after another thread has become the favourite. The stopped thread then clears its word. This must not
+    /// change the word of the other thread.
     inside: [AtomicBool; PLACES],
-    /// The place of the last favourite. Written while there is none, behind the gate.
+    /// The place of the last favourite. A thread behind the gate writes it while the lock has no favourite.
     place: LockedCell<usize>,
-    /// Every other thread has the lock as long as it has this.
+    /// Any thread but the favourite holds the lock as long as it holds this mutex.
     gate: Mutex<BiasedGate>,
-    /// The gate, if the holder of the lock came through it. Kept here, so that a [`BiasedGuard`] is a word.
+    /// The gate's guard, if the holder of the lock came through the gate. The guard is kept here, so that a
+    /// [`BiasedGuard`] is one word.
     open: LockedCell<Option<MutexGuard<'static, BiasedGate>>>,
     value: LockedCell<T>,
 }
 
-// SAFETY: one thread at a time has the value.
+// SAFETY: only one thread at a time uses the value.
 unsafe impl<T: Send> Send for Biased<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Biased<T> {}
@@ -61,9 +62,9 @@ unsafe impl<T: Send> Sync for Biased<T> {}
 #[derive(Debug)]
 struct BiasedGate {
     last: usize,
-    /// How many times in a row the last thread came.
+    /// How many times in a row the thread `last` came.
     streak: u32,
-    /// How many times in a row a thread has to come to become the favourite, and the most that this grows to.
+    /// How many times in a row a thread has to come to become the favourite, and the maximum of this number.
     needed: u32,
     most_needed: u32,
     /// The value that `favourite` gets when the lock is released.
@@ -78,14 +79,14 @@ impl BiasedGate {
         BiasedGate { last: NOBODY, streak: 0, needed, most_needed, then: NOBODY, places: [NOBODY; PLACES] }
     }
 
-    /// The `favourite` that stands for `thread`, if there is a place for it.
+    /// The value of `favourite` for `thread`; `None` if the lock has no place for another thread.
     fn favour(&mut self, thread: usize) -> Option<usize> {
         let place = self.places.iter().position(|&of| of == thread || of == NOBODY)?;
         self.places[place] = thread;
         Some(thread | place)
     }
 
-    /// The favourite has lost its right.
+    /// Counts that the favourite has lost its right.
     fn count_loss(&mut self) {
         self.needed = (2 * self.needed).min(self.most_needed);
         self.streak = 0;
@@ -129,7 +130,7 @@ impl<T> Biased<T> {
         let me = this_thread();
         // Relaxed: `lock_as` loads it again, after the fence.
         let favourite = self.favourite.load(Relaxed);
-        // If this is a signal handler of the favourite, which has the lock already, it waits at the gate.
+        // A signal handler of the favourite, which already holds the lock, waits at the gate.
         if thread_of(favourite) == me
             // Relaxed: only this thread stores to its word.
             && !self.inside_of(favourite).load(Relaxed)
@@ -140,7 +141,7 @@ impl<T> Biased<T> {
         self.lock_by_gate(me)
     }
 
-    /// Acquires the lock if this thread, which was the favourite a moment ago, is the favourite still.
+    /// Acquires the lock if this thread, which was the favourite a moment ago, is still the favourite.
     #[inline(always)]
     fn lock_as(&self, favourite: usize) -> Option<BiasedGuard<'_, T>> {
         let inside = self.inside_of(favourite);
@@ -182,7 +183,8 @@ impl<T> Biased<T> {
     /// Takes the right away from the favourite, which may still be inside, and returns the favourite. Called
     /// by the thread behind the gate.
     fn end_favourite(&self) -> Option<usize> {
-        // Relaxed: it is stored to only behind the gate, whose mutex orders the threads that come through it.
+        // Relaxed: only threads behind the gate store to `favourite`, and the gate's mutex orders these
+        // threads.
         let favourite = self.favourite.load(Relaxed);
         if favourite == NOBODY {
             return None;
@@ -193,13 +195,13 @@ impl<T> Biased<T> {
         Some(favourite)
     }
 
-    /// Makes the guard. The caller has the lock.
+    /// Makes the guard. The caller holds the lock.
     #[inline(always)]
     fn guard(&self) -> BiasedGuard<'_, T> {
         BiasedGuard { lock: self, _not_send: PhantomData }
     }
 
-    /// Makes the guard for a caller that has the lock and came through the gate.
+    /// Makes the guard for a caller that holds the lock and came through the gate.
     fn keep<'a>(&'a self, gate: MutexGuard<'a, BiasedGate>) -> BiasedGuard<'a, T> {
         // SAFETY: this thread has the lock. The stored guard is taken out when the lock's guard is dropped,
         // which `self` outlives. If the lock's guard is never dropped, either `self` is never dropped,
@@ -230,8 +232,8 @@ impl<T> Biased<T> {
             // Acquire: as in `lock_by_gate`.
             && self.inside_of(favourite).load(Acquire)
         {
-            // Release: the favourite may load this and not the store by which the last thread behind the gate
-            // published the value.
+            // Release: the favourite may load this store's value, and not the store by which the last thread
+            // behind the gate published the value.
             self.favourite.store(favourite, Release);
             return None;
         }
@@ -265,7 +267,7 @@ impl<T> Drop for BiasedGuard<'_, T> {
         match unsafe { self.lock.open.get_mut().take() } {
             None => {
                 // SAFETY: the place was written before this thread became the favourite, and is not written
-                // while it is inside.
+                // while this thread is inside.
                 let place = unsafe { *self.lock.place.get() };
                 // Release: publishes the value to the thread behind the gate that waits for this.
                 self.lock.inside_of(place).store(false, Release);
@@ -279,7 +281,7 @@ impl<T> Biased<T> {
     #[inline(never)]
     fn shut(&self, gate: MutexGuard<'static, BiasedGate>) {
         if gate.then != NOBODY {
-            // SAFETY: this thread has the gate. There is no favourite, and only a favourite would read the
+            // SAFETY: this thread holds the gate. The lock has no favourite, and only a favourite reads the
             // place.
             unsafe { *self.place.get_mut() = gate.then % PLACES };
             // Release: publishes the value to the favourite. The store comes before the gate opens for other
@@ -383,7 +385,7 @@ mod tests {
     }
 
     /// Counts in two steps, so that an increment by another thread in between would be lost. The threads
-    /// become favourites, lose the right, and also only try.
+    /// become favourites, lose the right, and also try to acquire the lock.
     #[test]
     fn one_at_a_time() {
         let (lock, tried) = (Biased::new(0u64), AtomicU32::new(0));

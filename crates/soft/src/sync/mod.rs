@@ -8,18 +8,18 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// Locks a mutex, also after a panic. A thread that panicked while it held the lock left nothing unfinished
-/// that would justify failing.
+/// Locks a mutex, even if a thread has panicked while it held the lock. The values in this library's mutexes
+/// are usable after such a panic.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
-    /// 0 until the number is first needed.
+    /// This thread's ID; 0 until the ID is first needed.
     static ID: Cell<u32> = const { Cell::new(0) };
 }
 
-/// This thread's number in the system (gettid(2)); not 0.
+/// This thread's ID in the system (gettid(2)); not 0.
 pub(crate) fn thread_id() -> u32 {
     ID.with(|id| {
         if id.get() == 0 {
@@ -30,26 +30,26 @@ pub(crate) fn thread_id() -> u32 {
     })
 }
 
-/// Called in the child of a fork(2), whose thread has another number than the parent's.
+/// Forgets this thread's ID. Called in the child of a fork(2), whose thread has another ID than its parent.
 pub(crate) fn forget_thread_id() {
     ID.with(|id| id.set(0));
 }
 
-/// Counts the forks that this process descends from.
+/// Number of fork(2) calls that this process descends from.
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// Added to the count while one thread makes a new value.
+/// A bit that is set in `Anew::of` while a thread makes a new value.
 const BEGINNING: u32 = 1 << 31;
 
-/// A value that each process has once, under a lock. The child of a fork(2) begins with a new value. The
-/// thread that held the lock may not exist in the child to release it, and the parent's value belongs to the
-/// parent.
+/// A value under a lock, of which the child of a fork(2) gets a new one (`T::default()`). The thread that
+/// held the lock may not exist in the child, and the parent's value belongs to the parent.
 pub(crate) struct Anew<T> {
     /// The fork count that the value belongs to.
     of: AtomicU32,
     mutex: UnsafeCell<Mutex<T>>,
 }
 
-// SAFETY: it behaves as a mutex. Only the thread that has set `of` writes to it, before other threads go on.
+// SAFETY: `Anew` behaves like a mutex. Only the thread that has set `BEGINNING` in `of` writes to `mutex`,
+// before other threads use it.
 unsafe impl<T: Send> Sync for Anew<T> {}
 
 impl<T: Default> Anew<T> {
@@ -60,26 +60,27 @@ impl<T: Default> Anew<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            // SAFETY: a function of this library, which is never unloaded.
+            // SAFETY: the handler is a function of this library, which is never unloaded.
             unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
         });
-        // Relaxed: only the first thread of a process changes it, before it starts the others.
+        // Relaxed: only the first thread of a process changes the count, before it starts other threads.
         let now = FORKS.load(Relaxed);
         // Acquire: the thread that makes a new value publishes the mutex by its Release store.
         while self.of.load(Acquire) != now {
             self.begin(now);
         }
-        // SAFETY: no thread of this process writes to it any more.
+        // SAFETY: no thread of this process writes to the cell any more.
         lock(unsafe { &*self.mutex.get() })
     }
 
     #[cold]
     fn begin(&self, now: u32) {
-        // Relaxed: it only says whether there is something to do. `lock` loads it again.
+        // Relaxed: the value only says whether this thread may have to make a new value. `lock` loads `of`
+        // again.
         let before = self.of.load(Relaxed);
         let is_begun = before == now | BEGINNING;
-        // Relaxed: it only chooses the thread that writes. That thread reads nothing that another one has
-        // written.
+        // Relaxed: the change only chooses the thread that writes. That thread reads nothing that another
+        // thread has written.
         if before == now
             || is_begun
             || self.of.compare_exchange(before, now | BEGINNING, Relaxed, Relaxed).is_err()
@@ -89,7 +90,7 @@ impl<T: Default> Anew<T> {
         // SAFETY: no thread of this process has passed `lock` yet. The old value is not dropped, because it
         // may be half changed.
         unsafe { self.mutex.get().write(Mutex::new(T::default())) };
-        // Release: publishes the mutex to the threads that load this.
+        // Release: publishes the mutex to the threads that load `of`.
         self.of.store(now, Release);
     }
 }

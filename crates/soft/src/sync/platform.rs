@@ -3,7 +3,7 @@
 //!
 //! The fences keep two threads from missing each other. Each thread stores to a word of its own, passes its
 //! fence, and loads the other thread's word. At least one of the two loads sees the other thread's store. The
-//! thread that does this often passes [`light_fence`], which is no instruction. The other thread passes
+//! thread that needs its fence often passes [`light_fence`], which is no instruction. The other thread passes
 //! [`heavy_fence`], a system call.
 
 use std::sync::OnceLock;
@@ -16,8 +16,8 @@ pub(crate) const THREAD_UNIT: usize = 64;
 #[inline(always)]
 pub(crate) fn this_thread() -> usize {
     let pointer: usize;
-    // SAFETY: reads the first word of the thread's own storage. The x86-64 ABI has this word hold its own
-    // address, which glibc aligns to 64 bytes.
+    // SAFETY: the instruction reads the first word of the thread control block. In the x86-64 ABI, this word
+    // contains its own address, which glibc aligns to 64 bytes.
     unsafe {
         std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, pure, readonly));
     }
@@ -29,9 +29,10 @@ pub(crate) fn this_thread() -> usize {
 /// The compiler keeps the store before this fence ahead of the load after it. The processor may still run the
 /// load first; the other thread's [`heavy_fence`] makes up for that. membarrier(2) returns after every
 /// running thread of the process has passed a full barrier. A thread that does not run has passed one since
-/// it last ran. In program order this barrier is before the load or after the store, because the store comes
-/// first. A barrier before the load makes the load see everything that the other thread stored before its
-/// `heavy_fence`. A barrier after the store makes the other thread see the store after its `heavy_fence`.
+/// it last ran. In program order, this barrier is before the load or after the store, because the store comes
+/// before the load. A barrier before the load makes the load see everything that the other thread stored
+/// before its `heavy_fence`. A barrier after the store makes the other thread see the store after its
+/// `heavy_fence`.
 ///
 /// Two `SeqCst` fences give this guarantee too. One of them comes first in their total order, and the thread
 /// of the second sees everything that the thread of the first had stored. The models (`crates/soft-models`)
@@ -39,8 +40,8 @@ pub(crate) fn this_thread() -> usize {
 /// these, and the models cannot show whether something does:
 /// - They order two light fences. The biased lock has no use for that: the words that two favourites store to
 ///   are distinct, and neither favourite loads the other's.
-/// - They publish everything stored before them through a relaxed store after them. The biased lock's stores
-///   after a fence are `Release` if they publish.
+/// - A relaxed store after such a fence publishes everything that was stored before the fence. The biased
+///   lock's stores after a fence are `Release` if they publish.
 #[inline(always)]
 pub(crate) fn light_fence() {
     compiler_fence(SeqCst);
@@ -54,8 +55,8 @@ pub(crate) fn heavy_fence() {
     assert!(ordered, "membarrier(2) was there when it was first asked for");
 }
 
-/// The costly side of a pair of fences between processes. The other process passes [`light_fence`]. It must
-/// have called [`takes_global_fence`] before, with success.
+/// The costly side of a pair of fences between processes. The other process passes [`light_fence`]. The other
+/// process must have called [`takes_global_fence`] before, and the call must have returned `true`.
 pub(crate) fn global_fence() {
     if !membarrier(GLOBAL_EXPEDITED) {
         fence(SeqCst);
@@ -67,13 +68,14 @@ pub(crate) fn has_global_fence() -> bool {
     membarrier(GLOBAL_EXPEDITED)
 }
 
-/// Registers this process, so that the [`global_fence`] of any process acts on its threads; returns whether
-/// it does. Its cost is that of [`has_heavy_fence`]. Only the first call costs it.
+/// Registers this process, so that the [`global_fence`] of any process acts on this process's threads;
+/// returns whether the registration succeeded. Only the first call is costly, for the reason given at
+/// [`has_heavy_fence`].
 pub(crate) fn takes_global_fence() -> bool {
     membarrier(REGISTER_GLOBAL_EXPEDITED)
 }
 
-/// Whether this system has [`heavy_fence`]. The system is asked once.
+/// Whether this system has [`heavy_fence`]. The first call registers this process for it.
 ///
 /// The registration is cheap as long as the process has one thread. With several threads the kernel waits
 /// until all processors have been through its scheduler, which takes milliseconds. The device therefore
