@@ -52,7 +52,7 @@ unsafe extern "C" fn aligned_alloc_here(align: usize, size: usize) -> *mut c_voi
 unsafe extern "C" fn posix_memalign_here(to: *mut *mut c_void, align: usize, size: usize) -> c_int {
     match arena::alloc(align, size) {
         Some(pointer) => {
-            // SAFETY: the caller's variable.
+            // SAFETY: the variable belongs to the caller.
             unsafe { to.write(pointer.cast()) };
             0
         }

@@ -12,7 +12,7 @@ use doorbell_soft::capi::cm;
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t, ssize_t};
 
 fn fail(errno: c_int) -> c_int {
-    // SAFETY: the thread's own errno.
+    // SAFETY: errno belongs to this thread.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
@@ -150,7 +150,7 @@ fcntl! { fcntl c"fcntl" fcntl64 c"fcntl64" }
 unsafe fn told(fd: c_int, result: c_int, to: *mut libc::stat) -> c_int {
     if result == 0 && cm::is_channel(fd) {
         let (major, minor) = cm::device_numbers();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller passes its struct, which the call has filled in.
         unsafe {
             (*to).st_mode = libc::S_IFCHR | 0o666;
             (*to).st_rdev = libc::makedev(major, minor);

@@ -3,7 +3,7 @@
 //!
 //! For the usual name `libibverbs.so.1`, the loader already finds this library, because it is loaded. Python
 //! wheels contain a libibverbs under another name (`libibverbs-1a2b3c4d.so.1.14.44.0`), and some programs
-//! give the path of the system's libibverbs. This module replaces both names and no others. The C library's
+//! give the path of the system's libibverbs. This module replaces such names and no others. The C library's
 //! dlopen uses its caller's run path and link-map namespace. So `dlopen` here ends with a jump, which keeps
 //! the program as the caller.
 
