@@ -1,9 +1,8 @@
-//! Tells the linker the library's name and the versions of its symbols.
+//! Passes the library's soname and the versions of its symbols to the linker.
 
 use std::path::Path;
 
-/// Version nodes, oldest first. The private nodes belong to rdma-core 36 to 56, 57 to 58, 59 to 63, and 64. A
-/// program is bound to the node of the rdma-core that it was built with.
+/// The public version nodes, oldest first. Each depends on the node before it.
 const PUBLIC: [&str; 15] = [
     "IBVERBS_1.0",
     "IBVERBS_1.1",
@@ -21,6 +20,8 @@ const PUBLIC: [&str; 15] = [
     "IBVERBS_1.13",
     "IBVERBS_1.14",
 ];
+/// The private version nodes of rdma-core 36 to 56, 57 to 58, 59 to 63, and 64. A program or driver is bound
+/// to the node of the rdma-core that it was built with.
 const PRIVATE: [&str; 4] =
     ["IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_57", "IBVERBS_PRIVATE_59", "IBVERBS_PRIVATE_64"];
 

@@ -1,9 +1,9 @@
 //! Interposes the allocator functions of the C library, so that page-aligned allocations come from shared
-//! memory. Interposes shmget(2) for programs that insist on huge pages.
+//! memory. Also interposes shmget(2), for programs that insist on huge pages.
 //!
-//! Another allocator may come before this library, for example by LD_PRELOAD inside the run. This library's
-//! own calls must reach that allocator, too: memory from its malloc(3) must not reach the free(3) of the C
-//! library.
+//! The loader may find another allocator before this library, for example by LD_PRELOAD inside the run. This
+//! library's own calls must then reach that allocator: the C library's free(3) must not get memory from the
+//! other allocator's malloc(3).
 
 use crate::next::{Next, next};
 use doorbell_soft::memory::arena;
@@ -11,8 +11,8 @@ use libc::{c_int, c_void};
 use std::arch::naked_asm;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Exports functions of the allocator, each as a jump in assembly. With link-time optimisation, the compiler
-/// would otherwise inline a function into the calls of its name in this library.
+/// Exports functions of the allocator, each as a jump in assembly. If the exported functions had bodies, the
+/// compiler could inline them into this library's own calls of the exported names (link-time optimisation).
 macro_rules! export {
     ($($symbol:ident($($argument:ty),*) $(-> $result:ty)? => $function:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -52,7 +52,7 @@ unsafe extern "C" fn aligned_alloc_here(align: usize, size: usize) -> *mut c_voi
 unsafe extern "C" fn posix_memalign_here(to: *mut *mut c_void, align: usize, size: usize) -> c_int {
     match arena::alloc(align, size) {
         Some(pointer) => {
-            // SAFETY: the caller's variable.
+            // SAFETY: the variable belongs to the caller.
             unsafe { to.write(pointer.cast()) };
             0
         }
@@ -77,8 +77,9 @@ unsafe extern "C" fn free_here(pointer: *mut c_void) {
     if arena::free(pointer.cast()) {
         return;
     }
-    // While dlsym(3) looks for `free`, it frees the text of an earlier error. AddressSanitizer leaves such an
-    // error. That text is not freed: the next `free` is not known yet.
+    // The search for the next `free` can call this function again: dlsym(3) frees the text of an earlier
+    // error, which AddressSanitizer leaves. That inner call leaks the text, because the next `free` is not
+    // known yet.
     if NEXT.is_known() || !IS_SOUGHT.swap(true, Relaxed) {
         // SAFETY: the caller's argument is passed on, to a function of this type.
         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(NEXT.get())(pointer) }
@@ -109,11 +110,10 @@ unsafe extern "C" fn malloc_usable_size_here(pointer: *mut c_void) -> usize {
     }
 }
 
-/// Creates a segment of huge pages. Creates one of usual pages if the system has no huge pages left or denies
-/// them to this user.
+/// shmget(2) that falls back to usual pages if the system has no huge pages left or denies them to this user.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shmget(key: libc::key_t, size: usize, flags: c_int) -> c_int {
-    /// The bits of `flags` that give the size of huge pages, as its power of two (shmget(2)).
+    /// The bits of `flags` that hold the logarithm of the huge page size (shmget(2)).
     const SIZE: c_int = libc::MAP_HUGE_MASK << libc::MAP_HUGE_SHIFT;
     // SAFETY: the caller's arguments are passed on.
     let get = |flags| unsafe { next!(c"shmget", fn(libc::key_t, usize, c_int) -> c_int)(key, size, flags) };

@@ -1,9 +1,10 @@
-//! Interposes the functions of the C library that take a descriptor, as far as descriptors of rdma_cm's
-//! device file need more than the kernel does.
+//! Interposes functions of the C library that take a descriptor. The functions emulate rdma_cm's device
+//! file.
 //!
-//! Such a descriptor is an epoll(7) descriptor, readable as long as there is an event. A program that waits
-//! for it needs nothing of this library, and the kernel refuses to read or write it. For any other
-//! descriptor, a function tests one bit and passes the call on.
+//! A program's descriptor of the device file is an epoll(7) descriptor. The descriptor is readable while an
+//! event is pending, so poll(2) and similar calls need no interposed function. The kernel refuses read(2) and
+//! write(2) on an epoll descriptor. For all other descriptors, an interposed function tests one bit and
+//! passes the call on.
 
 use crate::files::{Room, c_name};
 use crate::next::next;
@@ -11,7 +12,7 @@ use doorbell_soft::capi::cm;
 use libc::{c_char, c_int, c_long, c_uint, c_void, size_t, ssize_t};
 
 fn fail(errno: c_int) -> c_int {
-    // SAFETY: the thread's own errno.
+    // SAFETY: errno belongs to this thread.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
@@ -19,7 +20,7 @@ fn fail(errno: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: the caller's arguments are passed on, or the bytes are the caller's. A thread may be cancelled
-    // while it waits; no value here needs to be dropped.
+    // while it waits, but no value of this function needs to be dropped.
     unsafe {
         if !cm::is_channel(fd) {
             return next!(c"write", fn(c_int, *const c_void, size_t) -> ssize_t)(fd, bytes, len);
@@ -28,8 +29,9 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
         let mut has_waited = false;
         loop {
             if let Some(written) = cm::write(fd, bytes, len) {
-                // Another thread has closed the descriptor meanwhile. A call that has waited still has the
-                // kernel's file, which gets no events any more.
+                // If another thread has closed the descriptor, the command fails. A kernel call that already
+                // waits keeps its file, which gets no more events. So a call that has waited here waits
+                // forever.
                 let is_closed = written < 0 && !cm::is_channel(fd);
                 return match (is_closed, has_waited) {
                     (false, _) => written,
@@ -52,7 +54,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, bytes: *const c_void, len: size_t) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, room: size_t) -> ssize_t {
-    // The device file cannot be read, and the epoll(7) descriptor of its events must not be.
+    // The kernel's device file does not support read(2), so the kernel returns this error too.
     if cm::is_channel(fd) {
         return fail(libc::EINVAL) as ssize_t;
     }
@@ -110,7 +112,7 @@ unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int 
     renew(from, to, || unsafe { next!(c"dup3", fn(c_int, c_int, c_int) -> c_int)(from, to, flags) })
 }
 
-/// Makes `to` a copy of `from` by `dup`. `to` may be a descriptor of the device file itself.
+/// Makes `to` a copy of `from` by the call `dup`. Forgets `to` if it was a descriptor of the device file.
 fn renew(from: c_int, to: c_int, dup: impl FnOnce() -> c_int) -> c_int {
     let (from_is, to_is) = (cm::is_channel(from), cm::is_channel(to));
     let copy = dup();
@@ -123,7 +125,8 @@ fn renew(from: c_int, to: c_int, dup: impl FnOnce() -> c_int) -> c_int {
     if from_is { cm::copied(from, copy) } else { copy }
 }
 
-/// The third argument may be absent, a number or a pointer. A register passes it in each case.
+/// Defines fcntl(2) under the given names. The third argument may be absent, a number or a pointer. The
+/// calling convention passes all three in one register.
 macro_rules! fcntl {
     ($($name:ident $symbol:literal)*) => {$(
         #[unsafe(no_mangle)]
@@ -140,14 +143,14 @@ macro_rules! fcntl {
 
 fcntl! { fcntl c"fcntl" fcntl64 c"fcntl64" }
 
-/// Reports the device file's descriptor as a character device.
+/// Changes the result of fstat(2) so that a descriptor of the device file looks like a character device.
 ///
 /// # Safety
 /// `to` is the caller's struct. It is filled in if `result` is 0.
 unsafe fn told(fd: c_int, result: c_int, to: *mut libc::stat) -> c_int {
     if result == 0 && cm::is_channel(fd) {
         let (major, minor) = cm::device_numbers();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller passes its struct, which the call has filled in.
         unsafe {
             (*to).st_mode = libc::S_IFCHR | 0o666;
             (*to).st_rdev = libc::makedev(major, minor);
@@ -156,7 +159,7 @@ unsafe fn told(fd: c_int, result: c_int, to: *mut libc::stat) -> c_int {
     result
 }
 
-/// `name(parameter before the descriptor)`
+/// Defines functions of the fstat(2) family: `name(parameter before the descriptor)`.
 macro_rules! fstat {
     ($($symbol:literal $name:ident($($before:ident: $b:ty)?);)*) => {$(
         #[unsafe(export_name = $symbol)]
@@ -171,7 +174,7 @@ macro_rules! fstat {
     )*};
 }
 
-// Programs that were built with a C library before 2.33 use the names with a version.
+// Programs that were built with glibc before 2.33 call the functions with the parameter `version`.
 fstat! {
     "fstat" fstat();
     "fstat64" fstat64();
@@ -186,8 +189,8 @@ macro_rules! fstatat {
             $($before: $b,)? at: c_int, path: *const c_char, to: *mut libc::stat, flags: c_int,
         ) -> c_int {
             let mut room = Room::new();
-            // SAFETY: the caller's arguments are passed on, except for a redirected path. The structs are
-            // equal, as above.
+            // SAFETY: the caller's arguments are passed on, except for a redirected path. Functions with and
+            // without 64 in their names use equal structs.
             unsafe {
                 let led = room.path(path);
                 let result = next!(c_name!($symbol), fn($($b,)? c_int, *const c_char, *mut libc::stat, c_int) -> c_int)(
@@ -206,6 +209,8 @@ fstatat! {
     "__fxstatat64" fxstatat64(version: c_int);
 }
 
+/// Whether a path is null or empty, which AT_EMPTY_PATH allows.
+///
 /// # Safety
 /// `path` is a string or null.
 unsafe fn is_empty(path: *const c_char) -> bool {

@@ -1,9 +1,9 @@
-//! Interposes the functions of the C library that take a path, and redirects the paths of the device's files.
+//! Interposes functions of the C library that take a path, and redirects paths of the device's files.
 //!
-//! The fabric's folder holds the files that a kernel would present of the device (`soft/src/shown.rs`). Only
-//! paths change. Descriptors are the kernel's own, so operations on them cost no more. All functions are
-//! cancelled, are interrupted and fail like the C library's. The program does not see the kernel's own RDMA
-//! devices.
+//! The fabric's folder holds the files by which a kernel would present the device (`soft/src/shown.rs`). The
+//! functions change only paths. The kernel opens the files, so reads of them cost nothing extra. All
+//! functions keep the C library's cancellation points, interruptions and errors. The program does not see the
+//! kernel's own RDMA devices.
 
 use crate::next::next;
 use doorbell_launch::variables;
@@ -14,18 +14,19 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// Prefixes of the paths that are redirected to the folder: sysfs' classes `infiniband`, `infiniband_verbs`
-/// and so on, device files, and sysfs' entry of rdma_cm.
+/// Prefixes of the paths that are redirected to the folder. They cover the classes `infiniband` and
+/// `infiniband_*` in sysfs, the device files, and the sysfs entry of rdma_cm.
 const SHOWN: [&[u8]; 3] = [b"/sys/class/infiniband", b"/dev/infiniband", b"/sys/class/misc/rdma_cm"];
 
-/// Whether the program's paths are redirected: it was launched for that.
+/// Whether the launcher asks for redirection ([`variables::FOLDER`]).
 fn is_led() -> bool {
     static IS_LED: OnceLock<bool> = OnceLock::new();
     *IS_LED.get_or_init(|| std::env::var_os(variables::FOLDER).is_some())
 }
 
-/// Finds the folder's path before the program begins. A function that is called later may interrupt the
-/// allocator, and must not allocate. The one exception is the first look when there is no folder yet.
+/// Finds the folder's path before the program begins. The interposed functions must not allocate, because a
+/// signal handler may call them while the program is in its allocator. The first access allocates if the
+/// folder does not exist yet.
 extern "C" fn find_folder() {
     if is_led() {
         shown::path();
@@ -36,16 +37,16 @@ extern "C" fn find_folder() {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = find_folder;
 
-/// The device file of rdma_cm. This library opens it itself, and not a file of the folder.
+/// The device file of rdma_cm. The library emulates this file, so the folder's file is not opened.
 const RDMA_CM: &CStr = c"/dev/infiniband/rdma_cm";
 
-/// Opens rdma_cm's device file. `None` if `path` names another file.
+/// Opens rdma_cm's device file. Returns `None` if `path` names another file.
 ///
 /// # Safety
 /// `path` is a string or null.
 #[inline]
 unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
-    // SAFETY: a string.
+    // SAFETY: both arguments are strings where strcmp(3) is called.
     let is_it = !path.is_null() && unsafe { libc::strcmp(path, RDMA_CM.as_ptr()) } == 0;
     (is_it && is_led()).then(|| cm::open(flags))
 }
@@ -64,11 +65,11 @@ impl Room {
     /// `path` is a string or null.
     #[inline]
     pub(crate) unsafe fn path(&mut self, path: *const c_char) -> *const c_char {
-        // SAFETY: the path is not null, and a string has a first byte.
+        // SAFETY: the path is not null where the byte is read, and a string has a first byte.
         if path.is_null() || unsafe { *path } != b'/' as c_char {
             return path;
         }
-        // SAFETY: a string.
+        // SAFETY: the path is a string, because it is not null.
         let asked = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
         if !SHOWN.iter().any(|shown| asked.starts_with(shown)) {
             return path;
@@ -77,13 +78,13 @@ impl Room {
         folder.and_then(|folder| self.joined(folder.to_bytes(), asked)).unwrap_or(path)
     }
 
-    /// The path `asked` behind the path `folder`. `None` if there is no room.
+    /// Joins the path `folder` and the path `asked`. Returns `None` if the result exceeds PATH_MAX.
     fn joined(&mut self, folder: &[u8], asked: &[u8]) -> Option<*const c_char> {
         let room = self.0.as_mut_ptr().cast::<u8>();
         if folder.len() + asked.len() > libc::PATH_MAX as usize {
             return None;
         }
-        // SAFETY: there is room for both.
+        // SAFETY: the buffer has room for both paths.
         unsafe {
             room.copy_from_nonoverlapping(folder.as_ptr(), folder.len());
             room.add(folder.len()).copy_from_nonoverlapping(asked.as_ptr(), asked.len());
@@ -104,7 +105,7 @@ macro_rules! c_name {
 
 pub(crate) use c_name;
 
-/// `name(parameters before the path; parameters behind it) -> result`
+/// Defines functions that redirect their path: `name(parameters before it; parameters behind it) -> result`.
 macro_rules! lead {
     ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $($behind:ident: $t:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(export_name = $symbol)]
@@ -119,7 +120,8 @@ macro_rules! lead {
     )*};
 }
 
-/// Like `lead!`, for functions that open a file: `name(parameters before the path; flags, mode)`.
+/// Defines functions that open a file: `name(parameters before the path; flags, mode)`. They open rdma_cm's
+/// device file themselves and redirect all other paths like `lead!`.
 macro_rules! lead_open {
     ($($symbol:literal $name:ident($($before:ident: $b:ty),*; $flags:ident: c_int $(, $behind:ident: $t:ty)?);)*) => {$(
         #[unsafe(export_name = $symbol)]
@@ -137,7 +139,7 @@ macro_rules! lead_open {
     )*};
 }
 
-// The third argument of open(2) may be absent. A register passes it in each case.
+// The mode of open(2) may be absent. The functions then pass on the register of the mode unchanged.
 lead_open! {
     "open" open(; flags: c_int, mode: mode_t);
     "open64" open64(; flags: c_int, mode: mode_t);
@@ -165,7 +167,7 @@ lead! {
     "stat64" stat64(; to: *mut c_void) -> c_int;
     "lstat" lstat(; to: *mut c_void) -> c_int;
     "lstat64" lstat64(; to: *mut c_void) -> c_int;
-    // Programs that were built with a C library before 2.33 use these.
+    // Programs that were built with glibc before 2.33 call the following four functions.
     "__xstat" xstat(version: c_int; to: *mut c_void) -> c_int;
     "__xstat64" xstat64(version: c_int; to: *mut c_void) -> c_int;
     "__lxstat" lxstat(version: c_int; to: *mut c_void) -> c_int;

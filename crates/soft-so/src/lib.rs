@@ -1,11 +1,13 @@
-//! `libibverbs.so`: the software NIC as unmodified programs load it. Exports only.
+//! `libibverbs.so`: the library by which unmodified programs use the software NIC. This crate has only the
+//! exports. `doorbell_soft` implements the verbs.
 //!
-//! Every symbol of rdma-core 44's libibverbs.so.1 is here under its version. The loader binds programs and
-//! drivers to these symbols, and some programs look them up by dlvsym(3). A Rust function cannot have a
-//! symbol version, so each export is a jump in assembly. `build.rs` passes the versions to the linker.
+//! The library exports every symbol of rdma-core 44's libibverbs.so.1 under its version. The loader binds
+//! programs and drivers to these symbols, and some programs look them up by dlvsym(3). A Rust function cannot
+//! have a symbol version, so each export is a jump in assembly. `build.rs` passes the versions to the linker.
 //!
-//! Some programs are linked to libraries of drivers (perftest to libmlx5 and libefa). These libraries call
-//! the private symbols when they are loaded. Here the private symbols do nothing.
+//! Some programs are linked to driver libraries (perftest to libmlx5 and libefa). A driver library registers
+//! its driver by a private symbol when it is loaded. Doorbell's library ignores the registration. All other
+//! private symbols do nothing or report an error, except `ibv_query_gid_type`.
 
 mod buffers;
 mod descriptors;
@@ -15,15 +17,15 @@ mod next;
 
 use doorbell_soft::capi::{absent, ah, cq, device, event, marshall, mcast, mr, qp, query, srq, text};
 
-/// `version { symbol => function; }`
+/// Exports public symbols: `version { symbol => function; }`.
 macro_rules! export {
     ($($version:literal { $($symbol:literal => $function:path;)* })*) => {
         $($(export_one!("doorbell_", "@@", $version, $symbol, $function);)*)*
     };
 }
 
-/// Exports a symbol of a version as a jump to a function. `label` makes the label unique. `at` is `@@` if
-/// programs that ask for no version get the symbol, otherwise `@`.
+/// Exports a symbol of a version as a jump to a function. `label` makes the assembly label unique. `at` is
+/// `@@` for the default version, which programs get that ask for no version. Otherwise `at` is `@`.
 macro_rules! export_one {
     ($label:expr, $at:literal, $version:literal, $symbol:literal, $function:path) => {
         std::arch::global_asm!(
@@ -139,14 +141,15 @@ export! {
     }
 }
 
-/// `version at; symbol => function;`: exports private symbols, which are alike in several versions.
+/// Exports private symbols of one version: `version at; symbol => function;`. Several versions have the same
+/// symbols, so the label contains the version.
 macro_rules! export_private {
     ($version:literal $at:literal; $($symbol:literal => $function:path;)*) => {
         $(export_one!(concat!("doorbell_", $version, "_"), $at, $version, $symbol, $function);)*
     };
 }
 
-/// Exports the symbols that the loader binds drivers to, in each node of private symbols.
+/// Exports the private symbols, to which the loader binds drivers, in each private version node.
 macro_rules! export_to_drivers {
     ($($version:literal $at:literal $register:literal;)*) => {$(
         export_variable!($version $at "verbs_allow_disassociate_destroy");
@@ -226,7 +229,8 @@ macro_rules! export_to_drivers {
     )*};
 }
 
-/// Exports a variable that drivers read. It is false because no device can be disassociated.
+/// Exports a boolean variable that drivers read. The variable is false because no device is ever
+/// disassociated.
 macro_rules! export_variable {
     ($version:literal $at:literal $symbol:literal) => {
         std::arch::global_asm!(
@@ -240,7 +244,7 @@ macro_rules! export_variable {
     };
 }
 
-// The function that registers a driver has the node's number in its name.
+// The name of the function that registers a driver contains the number of the version node.
 export_to_drivers! {
     "IBVERBS_PRIVATE_34" "@@" "verbs_register_driver_34";
     "IBVERBS_PRIVATE_57" "@" "verbs_register_driver_57";

@@ -1,16 +1,18 @@
-//! Interposes dlopen(3), because a program may ask by it for a libibverbs of its own.
+//! Interposes dlopen(3), so that programs which load a libibverbs by another name or by a path get this
+//! library.
 //!
-//! The loader finds this library by the names of libibverbs, because it is loaded already. Wheels bring a
-//! libibverbs under another name (`libibverbs-1a2b3c4d.so.1.14.44.0`), and some programs name the system's by
-//! its path. Both get this library. Nothing else changes. The C library uses the run path and the namespace
-//! of its caller, so the caller must stay visible: `dlopen` ends with a jump to the next `dlopen`.
+//! For the usual name `libibverbs.so.1`, the loader already finds this library, because it is loaded. Python
+//! wheels contain a libibverbs under another name (`libibverbs-1a2b3c4d.so.1.14.44.0`), and some programs
+//! give the path of the system's libibverbs. This module replaces such names and no others. The C library's
+//! dlopen uses its caller's run path and link-map namespace. So `dlopen` here ends with a jump, which keeps
+//! the program as the caller.
 
 use crate::next::Next;
 use libc::c_char;
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_void};
 
-/// The name by which the loader finds this library, because it is loaded.
+/// The name by which the loader finds this library, which is already loaded.
 const OWN: &CStr = c"libibverbs.so.1";
 
 /// The arguments of the jump to the next `dlopen`.
@@ -20,16 +22,16 @@ struct Led {
     function: *mut c_void,
 }
 
-/// Chooses the library to load. The two words are returned in rax and rdx (System V ABI, 3.2.3).
+/// Chooses the library to load. Returns the two words in rax and rdx (System V ABI for x86-64, 3.2.3).
 unsafe extern "C" fn lead(name: *const c_char) -> Led {
     static NEXT: Next = Next::new(c"dlopen");
-    // SAFETY: a string unless it is null.
+    // SAFETY: dlopen(3) takes a string or null.
     let is_libibverbs = !name.is_null() && is_libibverbs(unsafe { CStr::from_ptr(name) }.to_bytes());
     Led { name: if is_libibverbs { OWN.as_ptr() } else { name }, function: NEXT.get() }
 }
 
-/// Whether the file name of a path is a libibverbs: `libibverbs`, perhaps a `-` and the hash that wheels put
-/// there, `.so`, and no version or a version 1.
+/// Whether a path's file name is a libibverbs: `libibverbs`, an optional `-` and hash as in wheels, `.so`,
+/// and either no version or version 1.
 fn is_libibverbs(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let Some(rest) = name.strip_prefix(b"libibverbs") else { return false };

@@ -1,14 +1,14 @@
-//! Finds the functions that this library interposes, in the libraries behind it.
+//! Finds the original functions that this library interposes, in the libraries behind it.
 
 use libc::c_void;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// The oldest version of the C library's symbols on x86-64. Functions that remain only for old programs have
-/// it.
+/// The oldest version of glibc's symbols on x86-64. dlsym(3) without a version does not find functions that
+/// glibc keeps only for old programs.
 const OLDEST: &CStr = c"GLIBC_2.2.5";
 
-/// A function of the next library that has it: the C library, or one that a program brings along.
+/// A function's definition in the next library that has it: the C library or a library of the program.
 pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -30,7 +30,7 @@ impl Next {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: the names are strings.
+        // SAFETY: the name and the version are C strings.
         let found = unsafe {
             match libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) {
                 usual if !usual.is_null() => usual,
@@ -42,12 +42,12 @@ impl Next {
     }
 }
 
-/// The next function of this name and type.
+/// The next library's function of this name, as a function pointer of this type.
 macro_rules! next {
     ($name:expr, fn($($t:ty),*) $(-> $r:ty)?) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new($name);
-        // Used in `unsafe` only. It is sound because the C library's function of this name has this type, and
-        // so does every call to it. Cancellation may unwind through it.
+        // The macro is used only in `unsafe` blocks. It is sound because the C library's function of this
+        // name has the given type. `C-unwind` lets a thread's cancellation unwind through the call.
         std::mem::transmute::<*mut libc::c_void, unsafe extern "C-unwind" fn($($t),*) $(-> $r)?>(NEXT.get())
     }};
 }

@@ -1,9 +1,10 @@
-//! ATOMIC WRITE, as a C program posts it by verbs.h. Skipped without a C compiler.
+//! A C program posts ATOMIC WRITEs by verbs.h. The test is skipped without a C compiler.
 
 use crate::common::{command, compile, finish, installed, launch, text};
 use doorbell_launch::{Launch, Link};
 
-/// The child writes words to its parent's memory, which the parent polls. The last request fails.
+/// A program whose child writes words to the parent's memory, while the parent polls the memory. The last
+/// request of each round fails.
 const WRITES: &str = r#"
 #include <infiniband/verbs.h>
 #include <errno.h>

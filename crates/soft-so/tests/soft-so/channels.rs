@@ -1,4 +1,4 @@
-//! Descriptors of rdma_cm's channels: closed, copied, passed on, and inherited by other programs.
+//! Tests descriptors of rdma_cm channels that are closed, copied, passed to another process, or inherited.
 
 use crate::common::cm::{Channel, Result, address, bytes_of, param, port, write};
 use crate::common::running::{alone, role};
@@ -48,7 +48,7 @@ fn who_is_passed_a_channel_can_wait_for_its_events_and_no_more() {
     alone(Link::Ib, HERE, "passed on");
 }
 
-/// A channel with a listener, the listener's id, and its address.
+/// Creates a channel with a listener. Returns the channel, the listener's id and its address.
 fn listener() -> (ManuallyDrop<Channel>, u32, String) {
     let channel = Channel::open(0);
     let id = channel.listener(1, TCP, "127.0.0.1:0");
@@ -61,7 +61,7 @@ fn bind(at: &str) -> Result<()> {
     channel.bind(channel.create(1, TCP), at)
 }
 
-/// Whether the channel's listener accepts a connection.
+/// Whether a client can connect to the channel's listener.
 fn serves(channel: &Channel, at: &str) -> bool {
     let asks = channel.resolved(2, TCP, at);
     channel.connect(asks, param(1, b"")).expect("it asks");
@@ -75,13 +75,14 @@ fn closed() {
     // Another file takes over the channel's descriptor.
     let (channel, _, at) = listener();
     let other = File::open("/dev/null").expect("it is there");
-    // SAFETY: descriptors of this test.
+    // SAFETY: the descriptors belong to this test.
     assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), channel.fd()) }, channel.fd());
     assert_eq!(bind(&at), Ok(()));
     assert_eq!(write(channel.fd(), &[0; 8]), Err(EBADF), "as the other file, which is open for reading");
-    // A range: CLOSE_RANGE_CLOEXEC closes nothing until exec(2). Then all descriptors from a number on.
+    // With CLOSE_RANGE_CLOEXEC, close_range(2) closes nothing until exec(2). closefrom(3) then closes all
+    // descriptors from a number on.
     let (channel, _, at) = listener();
-    // SAFETY: a descriptor of this test, then all numbers from it on. Nothing else uses those.
+    // SAFETY: the first descriptor belongs to this test, and nothing uses the numbers from `last` on.
     unsafe {
         let last = libc::fcntl(channel.fd(), libc::F_DUPFD_CLOEXEC, 500);
         libc::close(channel.fd());
@@ -99,7 +100,7 @@ unsafe extern "C" {
 
 fn inherited() {
     for (flags, is_there) in [(0, true), (libc::O_CLOEXEC, false)] {
-        // SAFETY: a string. The descriptor is new.
+        // SAFETY: the path is a C string. The descriptor is new.
         let channel = unsafe {
             let fd = libc::open(c"/dev/infiniband/rdma_cm".as_ptr(), libc::O_RDWR | flags);
             Channel(OwnedFd::from_raw_fd(fd))
@@ -110,8 +111,8 @@ fn inherited() {
     }
 }
 
-/// Does what posix_spawn(3) and vfork(2) do: the child shares the parent's memory until it executes another
-/// program.
+/// Starts a program like posix_spawn(3) and vfork(2): the child shares the parent's memory until it executes
+/// the program.
 fn spawned() {
     let (channel, _, at) = listener();
     extern "C" fn child(fd: *mut c_void) -> c_int {
@@ -137,17 +138,17 @@ fn spawned() {
     }
     assert_eq!(status, 0);
     assert!(serves(&channel, &at));
-    // The C library spawns this child.
+    // The Rust library starts this child by posix_spawn(3).
     let script = "for file in /proc/self/fd/*; do readlink $file; done | grep anon_inode";
     let found = Command::new("/bin/sh").args(["-c", script]).output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "a child has none of its files");
     assert!(serves(&channel, &at));
 }
 
-/// Room for a control message with one descriptor.
+/// Bytes of a buffer for a control message with one descriptor.
 const CONTROL: usize = 64;
 
-/// Calls sendmsg(2) or recvmsg(2) for a byte and a control message.
+/// Calls sendmsg(2) or recvmsg(2) with one byte of data and a control message.
 fn with_message(control: &mut [u64; CONTROL / 8], call: impl FnOnce(&mut libc::msghdr) -> isize) {
     let mut byte = [7u8];
     let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
@@ -192,12 +193,12 @@ fn passed_on() {
     assert_eq!(own.recv(&mut byte).expect("it waits"), 1);
     channel.resolve(id, "127.0.0.1:1").expect("it resolves");
     assert!(other.wait().expect("it ends").success());
-    // The channel is unchanged here.
+    // The channel is unchanged in this process.
     assert_eq!(channel.expect(event::ADDR_RESOLVED).uid, 9);
     assert!(!channel.is_ready(0) && serves(&channel, &at));
 }
 
-/// The program that receives a channel's descriptor.
+/// Receives a channel's descriptor from another process, and uses it.
 fn takes() {
     let channel = Channel(receive(0));
     assert!(!channel.is_ready(0));

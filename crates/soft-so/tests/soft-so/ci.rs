@@ -1,4 +1,4 @@
-//! `docs/ci.md`: its commands, in order, in a folder with the files of `docs/ci`.
+//! Runs the commands of `docs/ci.md` in order, in a folder with the files of `docs/ci`.
 
 use crate::common::{finish, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
-/// Programs that the page needs besides Doorbell. Its last command alone needs `mmdebstrap`.
+/// Programs that the page's commands need besides Doorbell. The container's command also needs `mmdebstrap`.
 const PROGRAMS: [&str; 3] = ["gcc", "timeout", "unshare"];
 
 /// A header that the page's C program includes.
@@ -35,8 +35,7 @@ fn steps(page: &str) -> Vec<Step<'_>> {
     steps
 }
 
-/// Lines without process numbers, keys and addresses. They are sorted, because their order may depend on
-/// which of two processes was first.
+/// Sorts lines and removes PIDs, keys and addresses from them. Two processes may print in either order.
 fn comparable<'t>(lines: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     let mut lines: Vec<String> = lines.into_iter().map(without_numbers).collect();
     lines.sort();
@@ -52,7 +51,7 @@ fn without_numbers(line: &str) -> String {
     words.join(" ")
 }
 
-/// The reason why the folder of a container cannot be created here, if the command's output shows one.
+/// The reason why this machine cannot create the container's folder, if the command's output shows one.
 fn cannot_be_made(folder: &Path) -> Option<&'static str> {
     let said = std::fs::read_to_string(folder.join("all.txt")).unwrap_or_default();
     let whys = [
@@ -77,7 +76,7 @@ fn the_commands_of_the_page_print_what_it_says() {
     for file in std::fs::read_dir(Path::new(DOCS).join("ci")).expect("its files").flatten() {
         std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("it can be copied");
     }
-    // The container needs these files, which a user has.
+    // The container's files, which a user has installed.
     for file in [library(), library().with_file_name("doorbell")] {
         let name = file.file_name().expect("it has a name");
         std::fs::copy(&file, folder.path().join(name)).expect("it can be copied");
@@ -92,8 +91,8 @@ fn the_commands_of_the_page_print_what_it_says() {
         }
         let mut shell = Command::new("sh");
         shell.current_dir(&folder).env("PATH", &path).env("DOORBELL_FABRIC", &fabric);
-        // Both outputs go together, as on a terminal. The shell has a process group, so that a command that
-        // hangs is killed with all its processes.
+        // Standard error goes to standard output, as on a terminal. The shell leads a process group, so that
+        // `finish` kills a command that hangs with all its processes.
         shell.process_group(0);
         shell.args(["-c", &format!("exec 2>&1; {command}")]);
         let shell = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

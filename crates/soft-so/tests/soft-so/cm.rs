@@ -1,5 +1,5 @@
-//! rdma_cm: the results of commands, and the events, as the kernel gives them. `stacks` runs librdmacm's own
-//! programs.
+//! Tests rdma_cm's device file: commands must have the kernel's results and events. `stacks` runs
+//! librdmacm's own programs.
 
 use crate::common::cm::{self, Channel, address, bytes_of, param, port, told, told_of_ud, write};
 use crate::common::running::{Running, alone, hear, role, say};
@@ -10,7 +10,7 @@ use libc::{EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENO
 use port_space::{TCP, UDP};
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `IBV_QPS_INIT` and the states behind it.
+/// `IBV_QPS_INIT`, `IBV_QPS_RTR`, `IBV_QPS_RTS`.
 const INIT: u32 = 1;
 const RTR: u32 = 2;
 const RTS: u32 = 3;
@@ -122,7 +122,7 @@ fn refusals() {
 fn descriptor() {
     let channel = Channel::open(0);
     let fd = channel.fd();
-    // SAFETY: descriptors of this test, and structs that the calls fill.
+    // SAFETY: the descriptors belong to this test, and the calls fill the structs in.
     unsafe {
         let mut about: libc::stat = std::mem::zeroed();
         assert_eq!(libc::fstat(fd, &mut about), 0);
@@ -137,14 +137,14 @@ fn descriptor() {
         assert_eq!(libc::read(fd, bytes.as_mut_ptr().cast(), 8), -1, "it has nothing to read");
         assert_ne!(libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC, 0);
     }
-    // All copies of a descriptor are one channel, however they were made.
-    // SAFETY: descriptors of this test.
+    // All copies of a descriptor share one channel.
+    // SAFETY: the descriptors belong to this test.
     let copies = unsafe {
         let spare = libc::dup(0);
         [libc::dup(fd), libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 100), libc::dup2(fd, spare)]
     };
     for copy in copies {
-        // SAFETY: the copy is this test's.
+        // SAFETY: the copy belongs to this test.
         let copy = Channel(unsafe { OwnedFd::from_raw_fd(copy) });
         let id = channel.create(9, TCP);
         assert!(!copy.is_ready(0));
@@ -154,21 +154,21 @@ fn descriptor() {
         assert!(!copy.is_ready(0) && !channel.is_ready(0));
         assert_eq!(copy.destroy(id), Ok(1));
     }
-    // A channel ends with its last descriptor, and so do its ids.
+    // A channel and its ids exist until the last descriptor is closed.
     let listener = channel.listener(1, TCP, "127.0.0.1:0");
     let at = format!("127.0.0.1:{}", port(&channel.route(listener).src_addr));
-    // SAFETY: a descriptor of this test.
+    // SAFETY: the descriptor belongs to this test.
     let copy = unsafe { libc::dup(fd) };
     drop(channel);
     let other = Channel::open(0);
     let id = other.create(1, TCP);
     assert_eq!(other.bind(id, &at), Err(EADDRINUSE));
-    // SAFETY: the range has only the copy, which is this test's.
+    // SAFETY: the range has only the copy, which belongs to this test.
     unsafe { libc::close_range(copy as u32, copy as u32, 0) };
     assert_eq!(other.bind(id, &at), Ok(()));
 }
 
-/// The values that both sides agree on, and the attributes of their QPs.
+/// Connects and disconnects. Checks the values that both sides agree on, and the attributes of their QPs.
 fn connection() {
     let (server, client) = (Channel::open(0), Channel::open(0));
     let listener = server.listener(1, TCP, "127.0.0.1:0");
@@ -243,8 +243,8 @@ fn refused() {
         assert_eq!((said.private_data_len, said.private_data[147], said.private_data[148]), (148, 1, 0));
         assert_eq!((server.destroy(asked), client.destroy(asks)), (Ok(0), Ok(3)));
     }
-    // The server destroys an id without an answer. Then it destroys the listener before it has read the
-    // request.
+    // The server destroys the id of a request without an answer. Then it destroys the listener before it
+    // reads another request.
     let (_, asked) = ask();
     server.destroy(asked).expect("it is there");
     let rejected = client.expect(event::REJECTED);
@@ -259,7 +259,8 @@ fn refused() {
     assert_eq!(server.destroy(listener), Ok(3));
     assert_eq!(client.expect(event::REJECTED).status, 28);
     assert!(!server.is_ready(0), "the events of what is gone are gone");
-    // Now the client ends the connection early.
+    // Now the client rejects the server's response. In the next connection, the client destroys its id before
+    // the server accepts.
     let listener = server.listener(1, TCP, &to);
     let (asks, asked) = ask();
     server.accept(asked, 3, param(2, b"")).expect("it accepts");
@@ -269,7 +270,7 @@ fn refused() {
     let (asks, asked) = ask();
     client.destroy(asks).expect("it is there");
     while server.accept(asked, 3, param(2, b"")) == Ok(()) {
-        // The server has not seen the end yet, and gets an event when it does.
+        // The server has not noticed the destroyed id yet, and gets an event when it does.
         assert_eq!(server.expect(event::REJECTED).status, 28);
     }
     server.destroy(listener).expect("it is there");
@@ -303,7 +304,7 @@ fn ports() {
     assert_eq!(bind(TCP, "[::]:PORT"), Err(EADDRINUSE));
     assert_eq!(bind(TCP, "127.0.0.2:PORT"), Ok(()));
     assert_eq!(bind(UDP, "127.0.0.1:PORT"), Ok(()));
-    // Several ids may have one port until one of them listens.
+    // Several ids may share one port with REUSEADDR, but then none may listen.
     const REUSEADDR: u32 = 1;
     let ids = [channel.create(1, TCP), channel.create(1, TCP)];
     for id in ids {
@@ -320,7 +321,8 @@ fn ports() {
     assert_ne!(port(&channel.route(id).src_addr), 0);
 }
 
-/// An IPv6 wildcard covers both families unless AFONLY is set. An IPv4 wildcard covers IPv4 alone.
+/// Checks wildcard addresses. An IPv6 wildcard covers both address families unless AFONLY is set. An IPv4
+/// wildcard covers only IPv4.
 fn families() {
     const AFONLY: u32 = 2;
     let (channel, client) = (Channel::open(0), Channel::open(0));
@@ -342,7 +344,7 @@ fn families() {
         asks(ip);
         assert_eq!(channel.expect(event::CONNECT_REQUEST).uid, uid, "{ip}");
     }
-    // A listener of both families gets requests of both.
+    // A listener of both families gets a request to an IPv4 address.
     let both = channel.listener(8, TCP, "[::]:0");
     let to = format!("127.0.0.1:{}", port(&channel.route(both).src_addr));
     let id = client.resolved(2, TCP, &to);
@@ -402,7 +404,8 @@ fn groups() {
     assert!(!channel.is_ready(0), "the events of what is gone are gone");
 }
 
-/// Creates an id that resolves an address and its route, on a channel that has other events too.
+/// Creates an id that resolves an address and its route. Does not fetch the events, because the channel has
+/// events of other ids too.
 fn other_id(channel: &Channel, to: &str) -> u32 {
     let id = channel.create(3, TCP);
     channel.resolve(id, to).expect("it resolves");
@@ -441,7 +444,7 @@ fn migration() {
     other.expect(event::ESTABLISHED);
 }
 
-/// A channel with a listener, a client's channel, and the listener's address.
+/// Creates a channel with a listener and a channel for a client. Also returns the listener's address.
 fn server_and_client() -> (Channel, Channel, String) {
     let (server, client) = (Channel::open(0), Channel::open(0));
     let listener = server.listener(1, TCP, "127.0.0.1:0");
@@ -449,7 +452,7 @@ fn server_and_client() -> (Channel, Channel, String) {
     (server, client, to)
 }
 
-/// Connects to the listener. Returns the ids of client and server.
+/// Connects a client to the listener. Returns the ids of client and server.
 fn connected(server: &Channel, client: &Channel, to: &str) -> [u32; 2] {
     let asks = client.resolved(2, TCP, to);
     client.connect(asks, param(1, b"")).expect("it asks");
@@ -461,7 +464,7 @@ fn connected(server: &Channel, client: &Channel, to: &str) -> [u32; 2] {
     [asks, asked]
 }
 
-/// The effects of rdma_set_option(3) and rdma_notify(3).
+/// Checks the effects of rdma_set_option(3) and rdma_notify(3).
 fn options() {
     let (server, client, to) = server_and_client();
     let id = client.create(2, TCP);
@@ -470,7 +473,7 @@ fn options() {
     let (tos, timeout) = (0x60u8, 12u8);
     client.set(id, 0, &[tos]).expect("it has one");
     client.set(id, 3, &[timeout]).expect("it has one");
-    // RDMA_OPTION_IB_PATH: the program sets its own path.
+    // The program sets its own path (RDMA_OPTION_IB_PATH).
     let path = [0u8; 72];
     let (optval, optlen) = (path.as_ptr() as u64, path.len() as u32);
     let option = rdma_ucm_set_option { optval, id, level: 1, optname: 1, optlen };
@@ -484,7 +487,8 @@ fn options() {
     let grh = rtr.ah_attr.grh;
     assert_eq!(grh.traffic_class, if rtr.ah_attr.is_global == 0 { 0 } else { tos });
     assert_eq!(rts.timeout, timeout);
-    // IBV_EVENT_COMM_EST: a message to the QP shows that the other side is ready. The RTU then adds nothing.
+    // A program that gets IBV_EVENT_COMM_EST calls rdma_notify(3): a message to its QP shows that the other
+    // side is ready. The later RTU then causes no event.
     let notify = |event| server.tell(command::NOTIFY, &rdma_ucm_notify { id: asked, event });
     assert_eq!(notify(5), Err(EINVAL), "no such event");
     assert_eq!(notify(4), Ok(()));
@@ -495,7 +499,7 @@ fn options() {
     server.expect(event::DISCONNECTED);
 }
 
-/// rdma_resolve_addr(3) with a source.
+/// Resolves an address with a source address, as rdma_resolve_addr(3) does.
 fn source() {
     let channel = Channel::open(0);
     let resolve = |id, from: &str| {
@@ -509,7 +513,7 @@ fn source() {
     channel.expect(event::ADDR_RESOLVED);
     assert_eq!(channel.route(id).src_addr, address("127.0.0.9:45119"));
     assert_eq!(channel.bind(channel.create(1, TCP), "127.0.0.9:45119"), Err(EADDRINUSE), "it is claimed");
-    // If the id is bound to a wildcard, only its port stays.
+    // If the id is bound to a wildcard, resolving replaces the address but keeps the port.
     let id = channel.create(1, TCP);
     channel.bind(id, "0.0.0.0:45120").expect("it is bound");
     channel.resolve(id, "127.0.0.1:1").expect("it resolves");
@@ -517,15 +521,15 @@ fn source() {
     assert_eq!(channel.route(id).src_addr, address("127.0.0.1:45120"));
 }
 
-/// As in the kernel, an id without a uid gets no events. The program sees that the id has ended when it uses
-/// the id.
+/// Checks that an id without a uid gets no events, as in the kernel. A call on the id fails if the peer has
+/// gone.
 fn untold() {
     let (server, client, to) = server_and_client();
     let asks = client.resolved(2, TCP, &to);
     client.connect(asks, param(1, b"")).expect("it asks");
     let asked = server.expect(event::CONNECT_REQUEST).id;
     client.destroy(asks).expect("it is there");
-    // One thread handles both requests, in order.
+    // One thread handles both requests in order, so the server has seen the first client's end.
     let next = client.resolved(4, TCP, &to);
     client.connect(next, param(1, b"")).expect("it asks");
     assert_eq!(server.expect(event::CONNECT_REQUEST).uid, 1, "and nothing before it");
@@ -536,7 +540,7 @@ fn untold() {
     assert!(!client.is_ready(0));
 }
 
-/// Both sides disconnect, and each gets one event.
+/// Disconnects both sides at the same time. Each side gets one event.
 fn both_end() {
     let (server, client, to) = server_and_client();
     for _ in 0..20 {
@@ -562,7 +566,7 @@ fn backlog() {
     }
     let request = server.expect(event::CONNECT_REQUEST);
     client.connect(ids[2], param(1, b"")).expect("it asks");
-    // The server has fetched one request, so there is room for the third. A fourth is one too many.
+    // The server has fetched one request, so the backlog of 2 has room for the third, but not for a fourth.
     const FOURTH: u64 = 4;
     let fourth = client.resolved(FOURTH, TCP, &to);
     client.connect(fourth, param(1, b"")).expect("it asks");
@@ -571,10 +575,10 @@ fn backlog() {
     server.destroy(request.id).expect("it is there");
 }
 
-/// A thousand connections exist together. When all have ended, nothing is left.
+/// Opens a thousand connections at the same time. After all have ended, as many files are open as before.
 fn thousand() {
     const MANY: usize = 1000;
-    // SAFETY: a struct of this function.
+    // SAFETY: the struct belongs to this function.
     unsafe {
         let mut files: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut files);
@@ -603,8 +607,8 @@ fn thousand() {
     assert_eq!(files(), before);
 }
 
-/// As in the kernel, a call in progress keeps the file. rping's thread is in such a call when its program
-/// ends.
+/// Closes a channel while another thread waits for an event. As in the kernel, the waiting call keeps the
+/// file. rping does this at its end.
 fn closed() {
     for _ in 0..20 {
         let channel = Channel::open(0);
@@ -613,7 +617,7 @@ fn closed() {
         let (said, heard) = std::sync::mpsc::channel();
         let (begins, begun) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // SAFETY: takes no argument.
+            // SAFETY: the call takes no arguments.
             let _ = begins.send(unsafe { libc::gettid() });
             // SAFETY: the descriptor is open when the thread begins. The thread does not own it, because it
             // is closed below.
@@ -625,19 +629,19 @@ fn closed() {
         while !sleeps() {
             std::thread::yield_now();
         }
-        // An event that is withdrawn may wake the thread.
+        // The event of a destroyed id may wake the thread for nothing.
         channel.resolve(id, "127.0.0.1:1").expect("it resolves");
         channel.destroy(id).expect("it is there");
         drop(channel);
         match heard.recv_timeout(std::time::Duration::from_millis(50)) {
-            // The thread was quicker, or had not begun.
+            // The thread fetched the event before the id was destroyed, or began after the close.
             Ok(got) => assert!(matches!(got, Ok(()) | Err(EBADF)), "{got:?}"),
             Err(why) => assert_eq!(why, std::sync::mpsc::RecvTimeoutError::Timeout),
         }
     }
 }
 
-/// In a child, the parent's channel serves nothing. The child's calls do not affect it.
+/// Forks a child. The child cannot use the parent's channel, and its calls do not affect that channel.
 fn child() {
     let channel = Channel::open(0);
     let listener = channel.listener(1, TCP, "127.0.0.1:0");
@@ -646,34 +650,34 @@ fn child() {
     channel.connect(asks, param(1, b"")).expect("it asks");
     let asked = channel.expect(event::CONNECT_REQUEST).id;
     let command = bytes_of(command::LISTEN, &rdma_ucm_listen { id: listener, backlog: 0 }, 0);
-    // SAFETY: the child calls only functions that it may call.
+    // SAFETY: the child calls only functions that are safe after fork(2).
     let child = unsafe { libc::fork() };
     if child == 0 {
         let is_refused = write(channel.fd(), &command) == Err(ENODEV);
-        // SAFETY: the child's own copy of the descriptor, and its own exit.
+        // SAFETY: the descriptor is the child's own copy.
         unsafe {
             libc::close(channel.fd());
-            // A channel of the child's own has other ids.
+            // A channel that the child opens does not have the parent's ids.
             let own = Channel::open(0);
             let is_other = own.destroy(listener) == Err(ENOENT);
             libc::_exit(if is_refused && is_other { 0 } else { 1 });
         }
     }
     let mut status = 0;
-    // SAFETY: a child of this test.
+    // SAFETY: the process is a child of this test.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
     channel.accept(asked, 3, param(2, b"")).expect("it accepts");
     channel.expect(event::CONNECT_RESPONSE);
 }
 
-/// The address that the test sends. A port alone is a port of this host.
+/// Reads an address from the test. A port alone means 127.0.0.1.
 fn heard_address() -> String {
     let heard = hear();
     if heard.contains(':') { heard } else { format!("127.0.0.1:{heard}") }
 }
 
-/// Prints its port, and accepts a request if the test says so.
+/// Listens at an address, prints the port, and accepts a request if the test says so.
 fn listens() {
     let channel = Channel::open(0);
     let listener = channel.listener(1, TCP, &heard_address());
@@ -688,7 +692,7 @@ fn listens() {
     hear();
 }
 
-/// Sends a request to the address that the test gives.
+/// Connects to the address that the test sends, and prints the resulting events.
 fn asks() {
     let channel = Channel::open(0);
     let id = channel.create(1, TCP);
@@ -710,7 +714,8 @@ fn asks() {
     hear();
 }
 
-/// Programs with IP addresses of their own are hosts. Each host has its own ports and its own 127.0.0.1.
+/// Runs listeners on hosts: programs with different IP addresses. Each host has its own ports and its own
+/// 127.0.0.1.
 #[test]
 fn hosts_listen_on_one_port() {
     let launch = launch(Link::Roce);
@@ -735,7 +740,7 @@ fn hosts_listen_on_one_port() {
     let mut gone = start("asks", Some("10.77.0.1"), &format!("10.77.0.3:{PORT}"));
     assert_eq!(gone.line(), "unreachable");
     gone.end("who asked nobody");
-    // A host is reached by its own address. 127.0.0.1 is always the client's own host.
+    // The address of a host leads to that host. 127.0.0.1 always means the client's own host.
     let asked = [(Some("10.77.0.2"), "10.77.0.1", 0), (None, "10.77.0.2", 1), (None, "127.0.0.1", 2)];
     for (ip, to, at) in asked {
         let mut client = start("asks", ip, &format!("{to}:{PORT}"));
@@ -750,7 +755,8 @@ fn hosts_listen_on_one_port() {
     }
 }
 
-/// A killed process leaves neither its port nor its connections.
+/// Kills a listener while a client connects, and while a client is connected. Clients get an event, and the
+/// port is free again.
 #[test]
 fn a_killed_listener_is_seen_and_its_port_is_free() {
     let launch = launch(Link::Ib);
@@ -761,14 +767,14 @@ fn a_killed_listener_is_seen_and_its_port_is_free() {
     };
     let mut listener = start("listens", "0");
     let port = listener.line();
-    // While a client connects.
+    // The listener is killed before it accepts the client's request.
     let mut client = start("asks", &port);
     assert_eq!(listener.line(), "asked");
     listener.child.kill().expect("it can be killed");
     listener.child.wait().expect("it ends");
     assert_eq!(client.line(), format!("{} 28", event::REJECTED));
     client.end("who asked");
-    // The port again, while a client is connected.
+    // A new listener gets the port, and is killed while a client is connected.
     let mut listener = start("listens", &port);
     assert_eq!(listener.line(), port);
     let mut client = start("asks", &port);

@@ -1,5 +1,5 @@
-//! Limits of verbs: which memory may be registered, which notifications arrive, and how a request outside its
-//! region fails.
+//! Tests edge cases of verbs: memory that cannot be registered, notifications of CQs, inline payload, sparse
+//! memory, and requests outside their region.
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -13,10 +13,10 @@ use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -37,7 +37,7 @@ fn program() {
 const SOLICITED: u32 = 4;
 const BYTES: usize = 8192;
 
-/// A QP that is connected to itself completes its RECVs on a CQ with a channel.
+/// Checks which messages cause an event at a CQ with a channel. A QP that is connected to itself sends them.
 fn be_notified() {
     let mut node = Node::open(BYTES, 0);
     let (channel, cq) = node.sleeping_cq(64);
@@ -45,7 +45,7 @@ fn be_notified() {
     node.add_qp(QpType::Rc, node.cq, null_mut());
     node.connect(0, &node.endpoint(0));
     let arm = |solicited_only: c_int| {
-        // SAFETY: a live context and CQ.
+        // SAFETY: the context and the CQ are live.
         let armed =
             unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(node.cq, solicited_only) };
         assert_eq!(armed, 0);
@@ -55,9 +55,9 @@ fn be_notified() {
         node.post_recv(0, 1, &[]);
         node.post(0, &[Wr { op: SendOp::Send, buffers: &[], flags }]);
         node.completions(1);
-        // SAFETY: a live channel.
+        // SAFETY: the channel is live.
         let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry. An event arrives before its completion is polled.
+        // SAFETY: the array has one entry.
         if unsafe { libc::poll(&mut fd, 1, 0) } == 0 {
             return false;
         }
@@ -70,8 +70,7 @@ fn be_notified() {
         true
     };
     assert!(!tells(SOLICITED), "nobody has asked");
-    // Asks for the next event, then for the next solicited event. The second request does not withdraw the
-    // first.
+    // Requests the next event, then the next solicited event. The second request does not cancel the first.
     arm(0);
     arm(1);
     assert!(tells(0), "the next one was asked for");
@@ -92,7 +91,7 @@ fn a_notification_that_was_asked_for_stays() {
 const PAGE: usize = 4096;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// A QP takes some inline payload even if none was requested, and reports how much.
+/// Checks that a QP accepts as much inline payload as it reports, even if the program requests less.
 fn inline_unasked() {
     let mut node = Node::open(BYTES, 0);
     for (asked, room) in [(0, 64), (1, 64), (64, 64), (65, 128), (1024, 1024)] {
@@ -135,7 +134,7 @@ fn some_payload_may_be_inline_unasked() {
     alone(Link::Ib, HERE, "inlines");
 }
 
-/// Maps new memory that uses no physical memory yet.
+/// Maps new memory, whose pages are not in memory yet.
 fn map(bytes: usize, protection: c_int) -> *mut c_void {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses the address.
@@ -156,7 +155,7 @@ const ACCESS: c_int = 4;
 /// `IBV_REREG_MR_ERR_CMD`.
 const ERR_CMD: c_int = -4;
 
-/// Registers memory of all kinds, and re-registers regions.
+/// Registers memory with all combinations of protection and access flags, and re-registers regions.
 fn register() {
     let node = Node::open(BYTES, 2);
     let register = |addr: *mut c_void, len: usize, access: u32| -> Result<*mut ibv_mr, c_int> {
@@ -184,7 +183,7 @@ fn register() {
     let read_only = map(2 * PAGE, libc::PROT_READ);
     let writable = map(2 * PAGE, READ_WRITE);
     let holed = map(3 * PAGE, READ_WRITE);
-    // SAFETY: a page of this test.
+    // SAFETY: the page belongs to this test.
     assert_eq!(unsafe { libc::munmap(holed.byte_add(PAGE), PAGE) }, 0);
     let all = [0, remote_read, local, writes[0], writes[1], MW_BIND, local | ZERO_BASED];
     for access in all {
@@ -209,7 +208,7 @@ fn register() {
     for (addr, len) in [(none, PAGE), (holed, 3 * PAGE), (read_only, PAGE)] {
         assert_eq!(rereg(mr, TRANSLATION, addr, len, 0), fault);
     }
-    // SAFETY: a live region.
+    // SAFETY: the region is live.
     let now = unsafe { &*mr };
     assert_eq!((now.addr, now.length), (writable, PAGE));
     node.connect(0, &node.endpoint(1));
@@ -231,7 +230,7 @@ fn register() {
     assert_eq!(rereg(mr, TRANSLATION, holed, 3 * PAGE, 0), Ok(()));
     assert_eq!(rereg(mr, ACCESS, null_mut(), 0, local), fault);
     let mr = register(writable, PAGE, writes[0] | ZERO_BASED).expect("it may be");
-    // SAFETY: a live region.
+    // SAFETY: the region is live.
     let rkey = unsafe { (*mr).rkey };
     for flags in [PD, ACCESS] {
         assert_eq!(rereg(mr, flags, null_mut(), 0, writes[0] | ZERO_BASED), Ok(()));
@@ -246,18 +245,19 @@ fn memory_is_registered_where_it_is_there() {
 
 const SPARSE: usize = 64 << 30;
 
-/// The number of a mapping's pages that are in memory.
+/// The number of pages of a mapping that are resident in memory.
 fn resident(begin: *mut c_void, bytes: usize) -> usize {
     let mut pages = vec![0u8; bytes / PAGE];
-    // SAFETY: a byte for each page.
+    // SAFETY: the vector has a byte for each page.
     assert_eq!(unsafe { libc::mincore(begin, bytes, pages.as_mut_ptr()) }, 0);
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
 
-/// A bound on resident pages: a few pages, each of which may bring a huge page.
+/// The most resident pages: eight huge pages, because each access may bring in a huge page.
 const FEW: usize = 8 * 512;
 
-/// The program of two processes whose regions have nearly no pages in memory. One of them does the requests.
+/// Runs one of two processes with large regions, nearly all of whose pages are not in memory. The process
+/// with `begins` posts the requests.
 fn reach_sparse(begins: bool) {
     let mut node = Node::open(BYTES, 1);
     let memory = map(SPARSE, READ_WRITE);
@@ -275,7 +275,7 @@ fn reach_sparse(begins: bool) {
         node.carry_out(0, SendOp::Write(peer.at(last)), &[(last, PAGE as u32)]);
         node.carry_out(0, SendOp::FetchAdd { remote: peer.at(middle), add: 5 }, &[(middle, 8)]);
         node.carry_out(0, SendOp::Read(peer.at(last)), &[(0, PAGE as u32)]);
-        // Bytes that were never written are zero at both ends.
+        // A READ of remote bytes that were never written brings zeros.
         node.fill(1 << 30, 64, 1);
         node.carry_out(0, SendOp::Read(peer.at(SPARSE / 4)), &[(1 << 30, 64)]);
         assert!(node.is_all(0, PAGE, 0x5a) && node.is_all(1 << 30, 64, 0) && node.is_all(middle, 8, 0));
@@ -308,7 +308,7 @@ fn connect(ends: &mut [Running; 2]) {
     ends.iter_mut().for_each(|end| assert_eq!(end.line(), "ready"));
 }
 
-/// A shared receive queue with `recvs` empty RECVs, numbered from 0.
+/// Creates an SRQ with `recvs` RECVs of 0 bytes. Their `wr_id`s count from 0.
 fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
     let attr = ibv_srq_attr { max_wr: 16, max_sge: 1, srq_limit: 0 };
     let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
@@ -319,7 +319,7 @@ fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
     for wr_id in 0..recvs {
         let mut recv = ibv_recv_wr { wr_id, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
         let mut bad = null_mut();
-        // SAFETY: a live SRQ, and a RECV that lives as long as the call.
+        // SAFETY: the SRQ is live, and the RECV outlives the call.
         let posted =
             unsafe { (*node.context).ops.post_srq_recv.expect("it is served")(srq, &mut recv, &mut bad) };
         assert_eq!(posted, 0);
@@ -327,7 +327,7 @@ fn srq(node: &Node, recvs: u64) -> *mut ibv_srq {
     srq
 }
 
-/// A WRITE with immediate takes a RECV but misses its region.
+/// Receives a WRITE with immediate that exceeds its region. The WRITE fails the RECV that it takes.
 fn refuse_writes(uses_srq: bool) {
     let mut node = Node::open(BYTES, 0);
     let srq = if uses_srq { srq(&node, 3) } else { null_mut() };
@@ -339,10 +339,10 @@ fn refuse_writes(uses_srq: bool) {
     node.connect(qp, &hear().parse().expect("an endpoint"));
     say("ready");
     let refused = node.completion(WcStatus::LocAccessErr);
-    // SAFETY: a live QP.
+    // SAFETY: the QP is live.
     assert_eq!((refused.wr_id, refused.qp_num), (0, unsafe { (*node.qps[qp]).qp_num }));
     if uses_srq {
-        // The SRQ's other RECVs serve other QPs.
+        // Other QPs still take the other RECVs of the SRQ.
         let other = node.add_qp(QpType::Rc, node.cq, srq);
         node.connect(other, &node.endpoint(other));
         node.post(other, &[Wr { op: SendOp::Send, buffers: &[], flags: 0 }]);
@@ -368,7 +368,7 @@ fn write_outside() {
     node.completion(WcStatus::RemAccessErr);
 }
 
-/// A WRITE with immediate that misses its region, from a QP to itself.
+/// Posts WRITEs with immediate that exceed their region on QPs that are connected to themselves.
 fn refuse_itself() {
     let mut node = Node::open(BYTES, 1);
     node.add_qp(QpType::Uc, node.cq, null_mut());
@@ -381,14 +381,14 @@ fn refuse_itself() {
         own
     };
     outside(0);
-    // One completion of each request. RECVs complete in order.
+    // Each request has one completion. The RECVs complete in order.
     let all: Vec<(u64, WcStatus)> = (0..4).map(|_| any(&node)).collect();
     let recvs = [WcStatus::LocAccessErr, WcStatus::WrFlushErr, WcStatus::WrFlushErr];
     let mut rest: Vec<(u64, WcStatus)> = all.clone();
     rest.retain(|one| *one != (0, WcStatus::RemAccessErr));
     assert_eq!(rest, (0..).zip(recvs).collect::<Vec<_>>(), "{all:?}");
     assert!(node.poll().is_none());
-    // On UC nothing reports the failure, and the RECV stays for the next message.
+    // On UC nothing reports the failure, and the next message takes the RECV.
     let own = outside(1);
     node.completion(WcStatus::Success);
     assert!(node.poll().is_none());
@@ -397,7 +397,7 @@ fn refuse_itself() {
     assert_eq!((wc.wr_id, u32::from_be(wc.imm_data)), (0, 9));
 }
 
-/// Waits for the next completion, of any status.
+/// Waits for the next completion. Returns its `wr_id` and status.
 fn any(node: &Node) -> (u64, WcStatus) {
     loop {
         if let Some(wc) = node.poll() {

@@ -1,4 +1,4 @@
-//! Statistics of programs that do not end by exit(3). Their launcher reports the counts.
+//! Tests statistics of programs that do not exit by exit(3). Their launcher writes the statistics.
 
 use crate::common::running::role;
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
@@ -14,14 +14,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The file for the statistics of the launcher below, and the fabric of its program.
+/// Environment variables of the test `launcher`: the file for the statistics, and the fabric.
 const JSON: &str = "DOORBELL_TEST_JSON";
 const FABRIC: &str = "DOORBELL_TEST_FABRIC";
 
-/// Launches the program below.
+/// The launcher of the test `program`. The launcher waits for the program and then exits.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn launcher() {
@@ -34,7 +34,7 @@ fn launcher() {
     panic!("{}", launch.run(file.as_os_str(), &arguments));
 }
 
-/// Posts, and ends in the way that the test chooses.
+/// The program that the tests start. It posts work requests and exits as its role demands.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -55,9 +55,9 @@ fn program() {
     }
 }
 
-/// Ends by a function of the C library, a fault or a signal.
+/// Ends this process by a function of the C library, by a fault or by a signal.
 fn end_by(end: &str) -> ! {
-    // SAFETY: takes numbers.
+    // SAFETY: the call takes only numbers.
     unsafe {
         match end {
             "_exit" => libc::_exit(5),
@@ -74,7 +74,8 @@ fn end_by(end: &str) -> ! {
     panic!("it should have ended by {end}");
 }
 
-/// A node that has posted `writes` WRITEs of `bytes` bytes, in lists of two and a rest.
+/// Creates a node and posts `writes` WRITEs of `bytes` bytes in lists of two. An odd last WRITE is a list of
+/// its own.
 fn posts(writes: usize, bytes: u32) -> Node {
     let node = Node::open(4096, 2);
     let ends = [node.endpoint(0), node.endpoint(1)];
@@ -90,18 +91,19 @@ fn posts(writes: usize, bytes: u32) -> Node {
     node
 }
 
-/// Two children post: one ends by `_exit`, one is killed. The parent then posts again and is killed.
+/// Forks two children that post. The first child calls `_exit`, and the second is killed. The parent then
+/// posts again and is killed.
 fn fork_and_be_killed(node: Node) -> ! {
     fork_init();
     for (end, writes) in [("_exit", 3), ("9", 4)] {
-        // SAFETY: this process has no thread that allocates.
+        // SAFETY: this process has no other thread that allocates.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let _own = posts(writes, 32);
             end_by(end);
         }
         let mut status = 0;
-        // SAFETY: the child and the variable are this function's.
+        // SAFETY: the child and the variable belong to this function.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     }
     let ends = [node.endpoint(0), node.endpoint(1)];
@@ -109,13 +111,13 @@ fn fork_and_be_killed(node: Node) -> ! {
     end_by("9")
 }
 
-/// The program ends, and its child ends some time later.
+/// Forks a child and exits. The child posts and exits some time later.
 fn outlive() -> ! {
-    // SAFETY: this process has no thread that allocates. Both processes end without unwinding.
+    // SAFETY: this process has no other thread that allocates. Both processes end without unwinding.
     unsafe {
         if libc::fork() == 0 {
             let _own = posts(3, 32);
-            // Longer than any process waits for this child.
+            // Sleeps for longer than the launcher waits for this child.
             std::thread::sleep(std::time::Duration::from_millis(2500));
             libc::exit(0);
         }
@@ -123,18 +125,18 @@ fn outlive() -> ! {
     }
 }
 
-/// Two clients WRITE 16 bytes at a time to this process, in lists of two, and end by `_exit`. This process
-/// READs 64 bytes at a time from each client.
+/// Runs a server and forks its two clients. Each client WRITEs 16 bytes at a time to the server, in lists of
+/// two, and calls `_exit`. The server READs 64 bytes at a time from each client.
 fn serve() -> ! {
     let client = || {
         let (here, there) = UnixStream::pair().expect("a pair of sockets");
-        // SAFETY: this process has no thread that allocates.
+        // SAFETY: this process has no other thread that allocates.
         match unsafe { libc::fork() } {
             0 => {
                 let node = Node::open(4096, 1);
                 let peer = exchanged(&there, &node, 0);
                 (0..20).for_each(|_| post(&node, 0, SendOp::Write(peer.at(2048)), 2, 16));
-                // A client ends only after the server's READs from it.
+                // The client exits only after the server's READs.
                 told(&there, &node, 0);
                 end_by("_exit")
             }
@@ -150,16 +152,16 @@ fn serve() -> ! {
     }
     for (qp, client) in clients.iter().enumerate() {
         told(client, &node, qp);
-        // SAFETY: waits for a child of this process.
+        // SAFETY: the call stores nothing, because the pointer is null.
         unsafe { libc::wait(std::ptr::null_mut()) };
     }
     end_by("exit")
 }
 
-/// Sends a QP's endpoint to a peer, and receives the peer's.
+/// Sends a QP's endpoint to a peer, and returns the endpoint that the peer sends.
 fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     writeln!(stream, "{}", node.endpoint(qp)).expect("the peer listens");
-    // Reads byte by byte, because bytes behind the line are for later.
+    // Reads byte by byte, so that the next call gets the bytes behind the line.
     let (mut line, mut byte) = (Vec::new(), [0]);
     while stream.read_exact(&mut byte).is_ok() && byte != *b"\n" {
         line.extend(byte);
@@ -167,7 +169,7 @@ fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     String::from_utf8_lossy(&line).parse().expect("the peer tells of its QP")
 }
 
-/// Exchanges endpoints and connects the QP.
+/// Exchanges endpoints with a peer and connects the QP. Returns the peer's endpoint.
 fn exchanged(stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
     let peer = told(stream, node, qp);
     node.connect(qp, &peer);
@@ -183,13 +185,15 @@ fn post(node: &Node, qp: usize, op: SendOp, list: usize, bytes: u32) {
     node.completions(list);
 }
 
-/// Launches the program in this role. Returns its status and output, and the statistics of each process.
+/// Launches the program in this role. Returns the launcher's status and output, and the statistics of each
+/// process.
 fn launched(role: &str) -> (Output, Vec<Value>) {
     let (output, reports, _) = launched_together(role);
     (output, reports)
 }
 
-/// Like `launched`. Also returns the statistics of all processes together, if they were written.
+/// Launches the program like `launched`. Also returns the statistics of all processes together, if the
+/// launcher wrote them.
 fn launched_together(role: &str) -> (Output, Vec<Value>, Option<Value>) {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ends-{}-{role}", std::process::id()));
@@ -276,7 +280,7 @@ fn a_process_that_becomes_another_program_has_statistics_of_both() {
 fn a_process_that_outlives_the_program_tells_its_own() {
     let (output, reports) = launched("outlives");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    // The child's standard error was open until the child ended, so its report is complete.
+    // The output ended only when the child had closed its standard error, so the child's report is complete.
     let mut all: Vec<[u64; 3]> = reports.iter().map(posted).collect();
     all.sort_unstable();
     assert_eq!(all, [[3, 96, 2], [7, 112, 4]], "{}", text(&output));
@@ -309,7 +313,7 @@ fn several_processes_are_one_workload_with_roles() {
         text(&output)
     );
     assert!(text(&output).contains("left out    the dependency of replies on requests"), "{}", text(&output));
-    // The children run one after the other, and so are not one workload together.
+    // The children run one after the other, so the processes are not one workload.
     let (_, _, forks) = launched_together("forks");
     let forks = forks.expect("three processes made QPs");
     assert!(forks.get("workload").is_none(), "{forks}");

@@ -1,5 +1,5 @@
-//! The errors of `docs/run-errors.md`, between two processes. The page's table has the results that both
-//! sides must see, and the cause that Doorbell must print.
+//! Causes each error of the table in `docs/run-errors.md` between two processes. The table has the results
+//! that both sides must see, and the cause that Doorbell must print.
 
 use crate::common::launch;
 use crate::common::running::{Running, hear, role, say};
@@ -17,16 +17,16 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
     let role = role();
     let node = Node::open(BYTES, 0);
-    // SAFETY: a live context, and a flag of its file.
+    // SAFETY: the context is live. The call sets a flag of its file.
     unsafe { libc::fcntl((*node.context).async_fd, libc::F_SETFL, libc::O_NONBLOCK) };
     let mut node = Some(node);
     loop {
@@ -45,18 +45,18 @@ fn program() {
 }
 
 const BYTES: usize = 16384;
-/// Offsets of the payload, of the target of one-sided requests, and of the RECVs' buffer.
+/// Offsets of the target of one-sided requests and of the RECVs' buffer. The payload is at offset 0.
 const TARGET: usize = 4096;
 const RECV: usize = 8192;
 const RECV_BYTES: u32 = 2048;
-/// The room of a RECV that is too small.
+/// Bytes of a RECV that is too small.
 const SHORT: u32 = 16;
-/// A payload that does not go with its completion.
+/// Bytes of a payload that is too long to travel with its completion.
 const LONG: u32 = 1000;
 const QKEY: u32 = crate::common::verbs::QKEY;
-/// A key of no region.
+/// A key that no region has.
 const NO_KEY: u32 = 0xdead_0001;
-/// How long an effect may take.
+/// The longest wait for a completion that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// `IBV_WR_LOCAL_INV`, `IBV_WR_BIND_MW`, `IBV_ACCESS_MW_BIND`, `IBV_MW_TYPE_2`.
 const WR_LOCAL_INV: u32 = 7;
@@ -64,7 +64,7 @@ const WR_BIND_MW: u32 = 8;
 const MW_BIND: u32 = 1 << 4;
 const TYPE_2: u32 = 2;
 
-/// The QP of one process, made for one error.
+/// One side of one error: the QP of this process, created for the error.
 struct Side {
     node: Node,
     qp: usize,
@@ -74,20 +74,20 @@ struct Side {
     peer: Endpoint,
 }
 
-/// The completions that a side polls.
+/// The completions that a side has polled.
 struct Polled {
     statuses: Vec<WcStatus>,
-    /// Whether the CQ has lost a completion.
+    /// Whether the CQ has overrun and lost a completion.
     is_lost: bool,
 }
 
-/// Whether an error's name has this part, such as `UD`.
+/// Whether an error's name has this part between commas, for example `UD`.
 fn has(error: &str, part: &str) -> bool {
     error.split(", ").any(|word| word == part)
 }
 
 impl Side {
-    /// Makes the QP for an error, and connects it to the peer's.
+    /// Creates the QP for an error, and connects it to the peer's QP.
     fn new(mut node: Node, error: &str, role: &str) -> Side {
         let qp_type = match error {
             _ if has(error, "UC") => QpType::Uc,
@@ -103,7 +103,7 @@ impl Side {
             null_mut() => *mut c_void, 0 => c_int
         ) -> *mut ibv_cq);
         if error.contains("not mapped") && is_at("responds") {
-            // Memory that peers reach by the kernel, which finds the missing page.
+            // Private memory. Peers access it by system calls, so the kernel detects the missing page.
             let memory = map(BYTES);
             node.register(memory, BYTES);
         }
@@ -135,7 +135,7 @@ impl Side {
         side
     }
 
-    /// Makes the error, and tells the test what this side sees.
+    /// Causes the error, and reports this side's view to the test.
     fn request(&mut self, error: &str) {
         say("ready");
         assert_eq!(hear(), "go");
@@ -152,7 +152,7 @@ impl Side {
         say("done");
     }
 
-    /// Receives, and tells the test what this side sees.
+    /// Posts RECVs, and reports this side's view of the error to the test.
     fn respond(&mut self, error: &str) {
         let (len, lkey) = match error {
             _ if error.starts_with("a RECV that is too small") => (SHORT, None),
@@ -161,7 +161,7 @@ impl Side {
         };
         if !error.starts_with("no ") {
             let mut sge = self.node.sges(&[(RECV, len)])[0];
-            // A datagram comes with the room for its route header.
+            // The buffer of a datagram has 40 more bytes for the global route header.
             sge.length += if self.qp_type == QpType::Ud { 40 } else { 0 };
             sge.lkey = lkey.unwrap_or(sge.lkey);
             if error.starts_with("a RECV into memory") {
@@ -190,7 +190,7 @@ impl Side {
         say("done");
     }
 
-    /// Posts after the error, as the state of the QP allows.
+    /// Posts after the error, and asserts that the completions match the state of the QP.
     fn act_later(&self, error: &str, is_lost: bool) {
         if is_lost {
             assert_eq!(self.post(self.message(8)), 0, "the post itself is accepted");
@@ -209,7 +209,7 @@ impl Side {
         }
     }
 
-    /// Makes the error.
+    /// Posts the work request that causes the error.
     fn make(&mut self, error: &str) {
         let own = self.node.sges(&[(0, 64)])[0];
         let mut wr = match error {
@@ -267,7 +267,7 @@ impl Side {
         assert_eq!(self.post(wr), 0, "{error}");
     }
 
-    /// A QP of its own CQ that is connected to itself.
+    /// Adds a QP at the side's CQ that is connected to itself, and returns its index.
     fn lone_qp(&mut self) -> usize {
         let qp = self.node.add_qp(QpType::Rc, self.node.cq, null_mut());
         self.node.connect(qp, &self.node.endpoint(qp));
@@ -287,7 +287,7 @@ impl Side {
         wr
     }
 
-    /// A one-sided request for the peer's memory.
+    /// A one-sided request to the peer's memory.
     fn one_sided(&self, opcode: Opcode, sge: ibv_sge) -> OneSge {
         let remote = self.peer.at(TARGET);
         let mut wr = OneSge(ibv_send_wr { opcode: opcode.to_c(), ..empty() }, Some(sge));
@@ -295,7 +295,7 @@ impl Side {
         wr
     }
 
-    /// A request that the state of any connected QP refuses or flushes: a WRITE, or a datagram.
+    /// A request for a post after the error: a datagram on a UD QP, otherwise a WRITE.
     fn write(&self, len: u32) -> OneSge {
         match self.qp_type {
             QpType::Ud => self.message(len),
@@ -309,7 +309,7 @@ impl Side {
         wr
     }
 
-    /// A WRITE of a QP that is connected to itself.
+    /// A WRITE for a QP that is connected to itself.
     fn to_itself(&self, qp: usize) -> OneSge {
         let own = self.node.endpoint(qp).at(TARGET);
         let mut wr = self.write(8);
@@ -318,7 +318,7 @@ impl Side {
         wr
     }
 
-    /// A bind of 64 bytes from this offset on.
+    /// A bind of a window to 64 bytes from offset `at` on.
     fn bind(&self, mw: *mut ibv_mw, at: u64) -> OneSge {
         let begin = self.node.address(0);
         let access = AccessFlags::all().bits() | MW_BIND;
@@ -329,7 +329,7 @@ impl Side {
             length: 64,
             mw_access_flags: AccessFlags::REMOTE_READ.bits(),
         };
-        // SAFETY: a live window.
+        // SAFETY: the window is live.
         let rkey = unsafe { (*mw).rkey } ^ 1;
         let bind_mw = ibv_send_wr_bind_mw { mw, rkey, bind_info };
         ibv_send_wr { opcode: WR_BIND_MW, bind_mw, ..empty() }.into()
@@ -345,14 +345,14 @@ impl Side {
             (wr.sg_list, wr.num_sge) = (sge, 1);
         }
         let mut bad = null_mut();
-        // SAFETY: a live QP, and a work request that lives as long as the call.
+        // SAFETY: the QP is live, and the work request outlives the call.
         unsafe { (*self.node.context).ops.post_send.expect("served")(self.node.qps[qp], &mut wr, &mut bad) }
     }
 
     fn post_recv(&self, wr_id: u64, mut sge: ibv_sge) -> c_int {
         let mut wr = ibv_recv_wr { wr_id, next: null_mut(), sg_list: &mut sge, num_sge: 1 };
         let mut bad = null_mut();
-        // SAFETY: a live queue, and a RECV that lives as long as the call.
+        // SAFETY: the queue is live, and the RECV outlives the call.
         unsafe {
             let ops = &(*self.node.context).ops;
             match self.srq.is_null() {
@@ -362,12 +362,12 @@ impl Side {
         }
     }
 
-    /// The completions that are there now.
+    /// Polls all completions that the CQ has now.
     fn poll(&self) -> Polled {
         let mut statuses = Vec::new();
         loop {
             let mut wc = ibv_wc::default();
-            // SAFETY: a live CQ, and room for one completion.
+            // SAFETY: the CQ is live, and the buffer has room for one completion.
             let found =
                 unsafe { (*self.node.context).ops.poll_cq.expect("served")(self.node.cq, 1, &mut wc) };
             match found {
@@ -381,7 +381,7 @@ impl Side {
         }
     }
 
-    /// The events that are there now, without `IBV_EVENT_`. All concern this QP or its CQ.
+    /// The names of all pending asynchronous events, without `IBV_EVENT_`.
     fn events(&self) -> Vec<&'static str> {
         let next = || {
             let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
@@ -404,7 +404,7 @@ impl Side {
     }
 
     fn state(&self) -> QpState {
-        // SAFETY: integers and pointers, which may be zero.
+        // SAFETY: the struct has integers and pointers, which may be zero.
         let (mut attr, mut init): (ibv_qp_attr, ibv_qp_init_attr) = unsafe { std::mem::zeroed() };
         let asked = call!(c"ibv_query_qp"(
             self.node.qps[self.qp] => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, IBV_QP_STATE => c_int,
@@ -414,7 +414,7 @@ impl Side {
         QpState::from_c(attr.qp_state).expect("a state")
     }
 
-    /// Tells the test a cell of the page, and the events.
+    /// Reports to the test the text for this side's cell of the table, and the events.
     fn tell(&self, polled: &Polled) {
         let first = polled.statuses.iter().find(|status| **status != WcStatus::WrFlushErr);
         let completion = match (polled.is_lost, first) {
@@ -438,9 +438,9 @@ impl From<ibv_send_wr> for OneSge {
     }
 }
 
-/// A signalled work request without anything else.
+/// A signalled work request whose other fields are zero.
 fn empty() -> ibv_send_wr {
-    // SAFETY: integers, pointers and a union of these, which may all be zero.
+    // SAFETY: the struct has integers, pointers and a union of these, which may be zero.
     ibv_send_wr { send_flags: SIGNALED, ..unsafe { std::mem::zeroed() } }
 }
 
@@ -460,23 +460,24 @@ fn register_mr(pd: *mut ibv_pd, addr: *mut u8, len: usize, access: u32) -> *mut 
     mr
 }
 
-/// Registers memory; returns its key.
+/// Registers memory, and returns its lkey.
 fn register(pd: *mut ibv_pd, addr: *mut u8, len: usize, access: u32) -> u32 {
-    // SAFETY: a region that was just made.
+    // SAFETY: the region was just created.
     unsafe { (*register_mr(pd, addr, len, access)).lkey }
 }
 
-/// A piece of memory that was registered and then unmapped.
+/// Memory that was registered and is not accessible any more.
 fn unmapped(node: &Node) -> ibv_sge {
     let mapped = map(4096);
     let lkey = register(node.pd, mapped.cast(), 4096, AccessFlags::all().bits());
-    // No other mapping may take the address. SAFETY: a page of this function.
+    // mprotect(2) keeps the address occupied, so that no other mapping takes it.
+    // SAFETY: the page belongs to this function.
     assert_eq!(unsafe { libc::mprotect(mapped, 4096, libc::PROT_NONE) }, 0);
     ibv_sge { addr: mapped as u64, length: LONG, lkey }
 }
 
 fn alloc_mw(node: &Node) -> *mut ibv_mw {
-    // SAFETY: a live context and PD.
+    // SAFETY: the context and the PD are live.
     let mw = unsafe { (*node.context).ops.alloc_mw.expect("served")(node.pd, TYPE_2) };
     assert!(!mw.is_null());
     mw
@@ -492,7 +493,7 @@ fn srq(node: &Node) -> *mut ibv_srq {
     srq
 }
 
-/// A row of the page's table: error, its name in the specification, requester, responder, event, cause.
+/// A row of the page's table: error, name in the IB specification, requester, responder, event, cause.
 type Row = [String; 6];
 
 /// The rows of the page's table of errors.
@@ -505,13 +506,14 @@ fn rows() -> Vec<Row> {
     rows.map(|line| cells(line)[1..7].to_vec().try_into().expect("six cells")).collect()
 }
 
-/// Errors that two processes make. A process prints no more lines than [`AT_ONCE`] errors cause.
+/// The number of errors that one pair of processes causes. A process explains only a limited number of QPs in
+/// error, and this many errors stay below that limit.
 const AT_ONCE: usize = 9;
 
-/// Makes the errors of some rows one after the other, and compares both sides with the page.
+/// Causes the errors of some rows one after the other, and compares the views of both sides with the page.
 fn make_all(launch: &Launch, rows: &[Row]) {
     let mut ends = ["requests", "responds"].map(|role| Running::new(launch, HERE, role));
-    // The lines to find in the output of each side: the QP and the cause.
+    // The lines that each side must print: the QP and the cause.
     let mut lines: [Vec<(String, String)>; 2] = Default::default();
     for [error, _, requester, responder, event, cause] in rows {
         ends.iter_mut().for_each(|end| end.tell(error));
@@ -553,7 +555,7 @@ fn make_all(launch: &Launch, rows: &[Row]) {
     }
 }
 
-/// Each process sees what the page says, with buffers that the peer maps, and with buffers that it does not.
+/// Both sides see the results of the page with shared buffers, which the peer maps, and with private buffers.
 #[test]
 fn both_sides_see_each_error_as_the_page_says() {
     let rows = rows();

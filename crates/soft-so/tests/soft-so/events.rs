@@ -1,5 +1,4 @@
-//! Asynchronous events of QPs: which events arrive, how often, and what a program gets that does not wait for
-//! them.
+//! Tests asynchronous events of QPs: their types, their number, and calls that do not wait for an event.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{Node, SIGNALED, Wr, call, errno, state, to_lid};
@@ -13,10 +12,10 @@ use doorbell_verbs::{Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{EAGAIN, c_int};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -32,9 +31,9 @@ const QP_ACCESS_ERR: u32 = 3;
 const COMM_EST: u32 = 4;
 const LAST_WQE_REACHED: u32 = 16;
 
-/// Makes the descriptor of events non-blocking, and returns it.
+/// Makes the descriptor of asynchronous events non-blocking, and returns it.
 fn without_waiting(node: &Node) -> c_int {
-    // SAFETY: a live context, and a flag of its file.
+    // SAFETY: the context is live. The call sets a flag of its file.
     unsafe {
         let fd = (*node.context).async_fd;
         assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK), 0);
@@ -42,11 +41,11 @@ fn without_waiting(node: &Node) -> c_int {
     }
 }
 
-/// The next event and its QP. `None` if there is none now.
+/// Takes the next event. Returns its type and its QP, or `None` if no event is pending.
 fn next(node: &Node) -> Option<(u32, *mut ibv_qp)> {
-    // SAFETY: a live context.
+    // SAFETY: the context is live.
     let mut one = libc::pollfd { fd: unsafe { (*node.context).async_fd }, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry.
+    // SAFETY: the array has one entry.
     let ready = unsafe { libc::poll(&mut one, 1, 0) } == 1;
     let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
     let got = call!(c"ibv_get_async_event"(
@@ -61,7 +60,7 @@ fn next(node: &Node) -> Option<(u32, *mut ibv_qp)> {
     Some((event.event_type, event.element.cast()))
 }
 
-/// Moves a QP from Init to Rtr only.
+/// Moves a QP from Init to Rtr, connected to the QP `peer`.
 fn to_rtr(node: &Node, qp: usize, peer: usize) {
     let peer = node.endpoint(peer);
     let mut attr = ibv_qp_attr {
@@ -80,7 +79,7 @@ fn to_rtr(node: &Node, qp: usize, peer: usize) {
     assert_eq!(modified, 0);
 }
 
-/// A peer that sends before this side is in Rts causes an event, once in each life of the QP.
+/// Checks IBV_EVENT_COMM_EST: a peer that sends before the QP is in Rts causes it once between two resets.
 fn established() {
     let node = Node::open(4096, 4);
     without_waiting(&node);
@@ -107,7 +106,7 @@ fn established() {
     assert_eq!(next(&node), None);
 }
 
-/// A QP with an SRQ reports the last RECV that it takes, however it comes to Err.
+/// Checks IBV_EVENT_QP_LAST_WQE_REACHED: a QP with an SRQ reports it whenever it enters state Err.
 fn last() {
     let mut node = Node::open(4096, 0);
     without_waiting(&node);
@@ -129,7 +128,7 @@ fn last() {
     node.set_state(0, QpState::Err);
     assert_eq!(next(&node), None, "it was there already");
     (0..2).for_each(|qp| node.reset(qp));
-    // A peer's request moves the QP to Err, and the peer's QP too.
+    // An invalid request moves the responder's QP to Err, and the requester's QP too.
     connect(&node);
     let nowhere = SendOp::Write(RemoteAddr { addr: 0, rkey: 1 });
     node.post(0, &[Wr { op: nowhere, buffers: &[(0, 8)], flags: SIGNALED }]);

@@ -1,4 +1,5 @@
-//! Peers of other fabrics, peers that have exited or cannot be opened, and files that fabrics leave behind.
+//! Tests peers of other fabrics, peers that have exited or whose memory cannot be opened, and files that
+//! fabrics leave behind.
 
 use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -13,10 +14,10 @@ use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -40,13 +41,13 @@ fn named(qp_type: &str) -> QpType {
     [QpType::Rc, QpType::Uc, QpType::Ud].into_iter().find(is_it).expect("a type")
 }
 
-/// Retries as short as possible, within which a live peer still answers.
+/// Retries with short time-outs, within which a live peer still answers.
 const SHORT: Retries = Retries { timeout: 8, retry_cnt: 1, rnr_retry: 0 };
-/// Much longer than RC retries with [`SHORT`].
+/// The most time that a failed RC request with the retries [`SHORT`] may take.
 const AT_MOST: Duration = Duration::from_secs(5);
 const BYTES: usize = 8192;
 
-/// How a test addresses a port: by LID, or by the GID of this entry.
+/// How a test addresses a port: by its LID, or by an entry of its GID table.
 #[derive(Clone, Copy)]
 enum By {
     Lid,
@@ -58,7 +59,7 @@ impl By {
         by.parse().map_or(By::Lid, By::Gid)
     }
 
-    /// The address of a node's port, for another process.
+    /// The address of a node's port as text.
     fn address(self, node: &Node) -> String {
         match self {
             By::Lid => node.endpoint(0).lid.to_string(),
@@ -66,7 +67,7 @@ impl By {
         }
     }
 
-    /// The path to that address.
+    /// The path to an address from [`By::address`].
     fn path(self, address: &str) -> ibv_ah_attr {
         match self {
             By::Lid => to_lid(address.parse().expect("a LID")),
@@ -78,7 +79,7 @@ impl By {
     }
 }
 
-/// Waits, ready for messages that are meant for another fabric.
+/// Offers a connected QP with RECVs, and asserts that no message of another fabric arrives.
 fn stand(qp_type: QpType, by: &str) {
     let node = Node::open_as(qp_type, BYTES, 1);
     let by = By::named(by);
@@ -86,8 +87,8 @@ fn stand(qp_type: QpType, by: &str) {
     node.post_recv(0, 8, &[(0, 4096)]);
     say(by.address(&node));
     say(node.endpoint(0));
-    // Connects to the peer's QP number at this fabric's own address. Then the peer's messages are wrong in
-    // their address only.
+    // Connects to the peer's QP number at this fabric's own address. Then the peer's messages differ from
+    // valid ones only in their address.
     let peer: u32 = hear().parse().expect("a QP number");
     node.connect_by(0, by.path(&by.address(&node)), peer, SHORT);
     say("ready");
@@ -96,7 +97,8 @@ fn stand(qp_type: QpType, by: &str) {
     assert!(node.is_all(0, BYTES, 0x11), "bytes have come");
 }
 
-/// Sends to a port of another fabric. The target QP numbers include those of this process.
+/// Sends to a port of another fabric, and asserts that no message arrives. The target QP numbers are those of
+/// the other process and of this process.
 fn mistake(qp_type: QpType, by: &str) {
     let node = Node::open_as(qp_type, BYTES, 2);
     let by = By::named(by);
@@ -106,12 +108,12 @@ fn mistake(qp_type: QpType, by: &str) {
     let address = hear();
     let peer: Endpoint = hear().parse().expect("an endpoint");
     if by.address(&node) == address {
-        // Both fabrics drew an equal LID out of 49151, so nothing tells them apart.
+        // Each fabric draws one of 49151 LIDs. If both drew an equal LID, nothing distinguishes them.
         return eprintln!("skipped: both fabrics have the LID {address}");
     }
     let (there, own) = (by.path(&address), by.path(&by.address(&node)));
     let ends = [node.endpoint(0), node.endpoint(1)];
-    // QP 1 takes QP 0 for its peer. QP 0 takes each of the targets for its peer in turn.
+    // QP 1 is connected to QP 0's number. QP 0 connects to each of the targets in turn.
     node.connect_by(1, there, ends[0].qpn, SHORT);
     for target in [ends[0], ends[1], peer] {
         for op in ops(qp_type, &target) {
@@ -132,7 +134,7 @@ fn mistake(qp_type: QpType, by: &str) {
             assert!(node.is_all(BYTES / 2, BYTES / 2, 0x33), "{op:?} has brought bytes");
         }
     }
-    // QP 0 reaches itself by its own address.
+    // QP 0 can send to itself by this fabric's own address.
     for op in ops(qp_type, &ends[0]) {
         node.reset(0);
         node.connect_by(0, own, ends[0].qpn, SHORT);
@@ -148,7 +150,7 @@ fn mistake(qp_type: QpType, by: &str) {
     }
 }
 
-/// The operations of a QP type. They use the upper half of the target's memory.
+/// The operations that a QP type supports. They access the upper half of the target's memory.
 fn ops(qp_type: QpType, target: &Endpoint) -> Vec<SendOp> {
     let there = target.at(BYTES / 2);
     let mut ops = vec![SendOp::Send];
@@ -189,7 +191,8 @@ fn a_peer_of_another_fabric_is_nobody_here() {
     }
 }
 
-/// A QP that takes messages from a peer. The test may order it to unmap its memory.
+/// Offers a QP and private memory to a peer. The test may order this process to unmap the memory. If `hides`,
+/// the process denies others access to its memory (PR_SET_DUMPABLE).
 fn be_target(qp_type: QpType, hides: bool) {
     let mut node = Node::open_as(qp_type, BYTES, 1);
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -197,7 +200,7 @@ fn be_target(qp_type: QpType, hides: bool) {
     let memory = unsafe { libc::mmap(null_mut(), BYTES, protection, flags, -1, 0) };
     node.register(memory, BYTES);
     if hides {
-        // SAFETY: takes numbers.
+        // SAFETY: the call takes only numbers.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }, 0);
     }
     say(node.endpoint(0));
@@ -212,7 +215,7 @@ fn be_target(qp_type: QpType, hides: bool) {
     }
 }
 
-/// Sends to targets that do not exist, by every UC and UD operation.
+/// Sends messages of UC and UD that no receiver takes, and some that arrive.
 fn lose() {
     let mut node = Node::open_as(QpType::Uc, BYTES, 4);
     node.add_qp(QpType::Ud, node.cq, null_mut());
@@ -223,10 +226,10 @@ fn lose() {
         node.post(qp, &list);
         node.completions(count);
     };
-    // QP 0: to a port that does not exist.
+    // QP 0 sends to a port that does not exist.
     node.connect_by(0, to_lid(ends[0].lid ^ 1), ends[0].qpn, SHORT);
     post(0, write(&ends[0]), 3);
-    // QP 1: to a process that unmaps its memory and exits.
+    // QP 1 sends to a process that unmaps its memory and then exits.
     say(ends[1]);
     let peer: Endpoint = hear().parse().expect("an endpoint");
     node.connect(1, &peer);
@@ -238,7 +241,8 @@ fn lose() {
     assert_eq!(hear(), "ended");
     post(1, write(&peer), 4);
     post(1, SendOp::Send, 1);
-    // QP 2: to itself without a RECV, with a RECV that is too short, with an invalid rkey, and with a RECV.
+    // QP 2 sends to itself without a RECV, with a RECV that is too short, with an invalid rkey, and with a
+    // RECV.
     node.connect(2, &ends[2]);
     post(2, SendOp::Send, 1);
     node.post_recv(2, 1, &[(0, 16)]);
@@ -246,10 +250,10 @@ fn lose() {
     post(2, SendOp::Write(doorbell_verbs::RemoteAddr { rkey: 0, ..ends[2].memory }), 1);
     node.post(2, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: SIGNALED }]);
     node.completions(2);
-    // QP 3: nothing is lost.
+    // QP 3 writes to itself. No message is lost.
     node.connect(3, &ends[3]);
     post(3, write(&ends[3]), 5);
-    // QP 4: datagrams. One of them finds a RECV.
+    // QP 4 sends datagrams. Only the last finds a RECV.
     node.connect(4, &ends[4]);
     let ah = node.ah(to_lid(ends[4].lid));
     let datagram = |qpn: u32| {
@@ -266,7 +270,7 @@ fn lose() {
 
 #[test]
 fn messages_that_nobody_takes_are_counted() {
-    // Buffers are private, because the shared memory of a process may outlive it at its peers.
+    // The buffers are private, because a peer may keep the shared memory of an exited process for a while.
     let quiet = Launch { private_buffers: true, ..launch(Link::Ib) };
     let (counted, report) = counting("loses", quiet.clone());
     let mut loses = Running::new(&counted, HERE, "loses");
@@ -292,14 +296,14 @@ fn messages_that_nobody_takes_are_counted() {
     assert_eq!(said.matches("undelivered").count(), 1 + 4, "{said}");
 }
 
-/// A lowered limit of this process. Dropping it restores the limit.
+/// A lowered resource limit of this process. Dropping the value restores the limit.
 struct Limit(libc::__rlimit_resource_t, libc::rlimit);
 
 impl Limit {
-    /// Lowers the soft limit to `now`.
+    /// Sets the soft limit to `now`.
     fn set(which: libc::__rlimit_resource_t, now: u64) -> Limit {
         let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both structs are this function's.
+        // SAFETY: both structs belong to this function.
         unsafe {
             assert_eq!(libc::getrlimit(which, &mut before), 0);
             assert_eq!(libc::setrlimit(which, &libc::rlimit { rlim_cur: now, ..before }), 0);
@@ -310,12 +314,12 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // SAFETY: the struct is this value's.
+        // SAFETY: the struct belongs to this value.
         unsafe { libc::setrlimit(self.0, &self.1) };
     }
 }
 
-/// Drops all capabilities. This process then has only the rights of its user.
+/// Drops all capabilities of this process. Then ptrace access follows the rules for ordinary users.
 fn drop_capabilities() {
     #[repr(C)]
     struct Header {
@@ -324,11 +328,11 @@ fn drop_capabilities() {
     }
     const VERSION_3: u32 = 0x2008_0522;
     let (header, none) = (Header { version: VERSION_3, pid: 0 }, [0u32; 6]);
-    // SAFETY: structs as capset(2) defines them.
+    // SAFETY: the structs are as capset(2) defines them.
     assert_eq!(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }, 0);
 }
 
-/// Sends to a process that it cannot open.
+/// Sends to a process whose memory this process cannot open.
 fn meet_unreachable(cause: &str) {
     let mut node = Node::open(BYTES, 1);
     let (channel, sleeps) = node.sleeping_cq(8);
@@ -341,14 +345,14 @@ fn meet_unreachable(cause: &str) {
     let ah = node.ah(to_lid(peer.lid));
     let limit = match cause {
         "files" => {
-            // The lowest free number is the first that the limit denies.
+            // With this limit, the lowest free descriptor number is denied.
             let free = std::fs::File::open("/dev/null").map(|file| std::os::fd::AsRawFd::as_raw_fd(&file));
             Some(Limit::set(libc::RLIMIT_NOFILE, free.expect("a file") as u64))
         }
         "memory" => {
             let statm = std::fs::read_to_string("/proc/self/statm").expect("it can be read");
             let pages: u64 = statm.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-            // Enough for the device's thread, and less than a peer needs.
+            // The limit allows the device's thread, but not the mapping of a peer's segment.
             Some(Limit::set(libc::RLIMIT_AS, pages * 4096 + (384 << 10)))
         }
         _ => {
@@ -357,15 +361,15 @@ fn meet_unreachable(cause: &str) {
         }
     };
     let one = |qp: usize, op: SendOp| node.post(qp, &[Wr { op, buffers: &[(0, 64)], flags: SIGNALED }]);
-    // SAFETY: a live context and CQ.
+    // SAFETY: the context and the CQ are live.
     let armed = unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(sleeps, 0) };
     assert_eq!(armed, 0);
     let begin = OwnTime::start();
-    // The sleeping program is woken. It does not poll until then.
+    // An event wakes the program, which does not poll before.
     one(1, SendOp::Write(peer.at(0)));
-    // SAFETY: a live channel.
+    // SAFETY: the channel is live.
     let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry.
+    // SAFETY: the array has one entry.
     assert_eq!(unsafe { libc::poll(&mut fd, 1, 60_000) }, 1, "it sleeps for ever");
     one(0, SendOp::Send);
     node.completion(WcStatus::RetryExcErr);
@@ -406,16 +410,16 @@ fn a_peer_that_cannot_be_opened_is_told_of_once() {
     }
 }
 
-/// Opens the device. When its input ends, it exits without telling the fabric.
+/// Opens the device. Calls `_exit` when the input ends, so that the fabric's files stay.
 fn leave() {
     let _node = Node::open(4096, 1);
     say("opened");
     hear();
-    // SAFETY: takes a number.
+    // SAFETY: the call takes only a number.
     unsafe { libc::_exit(0) }
 }
 
-/// The command as `program` runs it, which takes the command behind its own arguments.
+/// A command that runs `program` with `arguments`, followed by the words of `command`.
 fn run_by(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut by = Command::new(program);
     by.args(arguments).arg(command.get_program()).args(command.get_args());
@@ -438,14 +442,14 @@ fn what_a_namespace_of_processes_leaves_goes_with_the_next_fabric() {
     let mut leaves = Running::of(run_by("unshare", &UNSHARE, &own_program(&inside, HERE, "leaves")));
     assert_eq!(leaves.line(), "opened");
     let left = inside.fabric.unwrap_or_default();
-    // Checks while the program lives. After that, a process of another test may remove the files.
+    // Checks the files while the program is alive. Later, a process of another test may remove them.
     assert!(leaves_something(&left), "there is nothing to go");
     leaves.end("the namespace");
     alone(Link::Ib, HERE, "opens");
     assert!(!leaves_something(&left), "the fabric {left} is still there");
 }
 
-/// Asserts that the device cannot be opened here.
+/// Asserts that ibv_open_device(3) fails with EFBIG.
 fn be_limited() {
     assert!(open_device().is_null(), "it can be opened");
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFBIG));

@@ -1,5 +1,5 @@
-//! Faults that a launcher injects into a program: which work requests they hit, and how the program sees
-//! them.
+//! Tests the faults that a launcher injects into a program: the work requests that a fault hits, and the
+//! results that the program sees.
 
 use crate::common::running::{role, say};
 use crate::common::verbs::{INLINED, Node, PORT, Retries, SIGNALED, Wr, call, to_lid};
@@ -10,10 +10,10 @@ use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
 use std::time::{Duration, Instant};
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -34,7 +34,7 @@ fn with(faults: &str, seed: u64) -> Launch {
     Launch { faults: Some((faults.parse().expect("faults"), seed)), ..launch(Link::Ib) }
 }
 
-/// Sends 400 numbered datagrams, and prints which ones arrived.
+/// Sends 400 numbered datagrams, and prints the numbers of those that arrive.
 fn datagrams() {
     let node = Node::open_as(QpType::Ud, 4096, 1);
     let own = node.endpoint(0);
@@ -44,7 +44,7 @@ fn datagrams() {
     const RECV: u32 = 128;
     for number in 0..400 {
         if number % 32 == 0 {
-            // The reset removes the rest of the last 32 RECVs.
+            // The reset removes the unused RECVs of the last 32.
             node.reset(0);
             node.connect(0, &own);
             node.post_recv(0, 32, &[(0, 256)]);
@@ -75,7 +75,7 @@ fn the_same_seed_loses_the_same_messages() {
         let came = told[0].matches(',').count() + 1;
         let line = format!("doorbell: faults of seed {seed} in process ");
         assert!(errors.contains(&line) && errors.contains(&format!(": {} lost, ", 400 - came)), "{errors}");
-        // 50 is five standard deviations.
+        // The standard deviation is 10, so 50 is five standard deviations.
         assert!(came.abs_diff(200) < 50, "{came} came");
         told[0].clone()
     };
@@ -109,7 +109,7 @@ fn atomics_that_are_lost_are_carried_out_once() {
     let (_, errors) = run(&with("drop=0.2", 3), "atomics");
     let lost: u32 =
         errors.split(": ").nth(2).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a count");
-    // 500 atomics succeed, and a fifth of all attempts is lost: 125 losses are expected.
+    // 500 atomics succeed and 20% of all attempts are lost, so 125 losses are expected.
     assert!((70..190).contains(&lost), "{errors}");
 }
 
@@ -145,7 +145,7 @@ fn no_recv() {
     node.completion(WcStatus::RnrRetryExcErr);
 }
 
-/// Sends SENDs whose payload shows their order.
+/// Posts SENDs whose payload is their number, and checks their order.
 fn sends() {
     let node = looped(retries(7, 7));
     node.post_recv(0, 60, &[(0, 64)]);
@@ -223,7 +223,7 @@ fn port_state(node: &Node) -> u32 {
     port.state
 }
 
-/// When the port comes up again, after the device was opened.
+/// The time after the open of the device at which the port comes up again.
 const UP: Duration = Duration::from_millis(400);
 
 fn port() {
@@ -231,14 +231,14 @@ fn port() {
     const ACTIVE: u32 = 4;
     let begin = Instant::now();
     let node = Node::open(4096, 1);
-    // No time-out: the WRITE waits until it is answered.
+    // A time-out of 0 means that the WRITE waits for its answer without limit.
     node.connect_with(0, &node.endpoint(0), Retries { timeout: 0, retry_cnt: 0, rnr_retry: 0 });
     let event = async_event(&node);
     assert_eq!((event.event_type, event.element.addr() & 0xff), (10, 1));
     let state = port_state(&node);
     node.post(0, &[Wr { op: SendOp::Write(node.endpoint(0).at(0)), buffers: &[(64, 8)], flags: SIGNALED }]);
     let early = node.poll();
-    // A busy machine may have brought this process here too late.
+    // On a busy machine, this process may get here too late.
     let in_time = begin.elapsed() < UP;
     say(if in_time { "down" } else { "late" });
     assert!(!in_time || state == DOWN && early.is_none(), "{state}, {early:?}");
@@ -254,7 +254,7 @@ fn a_port_goes_down_and_up() {
     assert!(told == ["late"] || !errors.contains(" 0 sent while the port was down"), "{errors}");
 }
 
-/// The least delay of a work request.
+/// The smallest injected delay of a work request.
 const DELAY: Duration = Duration::from_millis(100);
 
 fn late() {
@@ -267,7 +267,7 @@ fn late() {
     }
     let early = node.poll();
     let waits = early.is_none() && node.is_all(0, 8, 0);
-    // A busy machine may have brought this process here too late.
+    // On a busy machine, this process may get here too late.
     assert!(waits || begin.elapsed() >= DELAY);
     node.completions(8 - early.iter().len());
     assert!(begin.elapsed() >= DELAY, "{:?}", begin.elapsed());

@@ -1,4 +1,4 @@
-//! The device's files as a kernel would present them, and as programs look for them.
+//! Tests the device's files in sysfs and /dev, as programs access them.
 
 use crate::common;
 use crate::common::running::role;
@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// The output of a launched shell. Asserts that its standard error is empty.
+/// Runs a shell script on the fabric and returns its output. Asserts that standard error is empty.
 fn said(launch: &Launch, script: &str) -> String {
     let command = common::command(launch, "/bin/sh".as_ref(), &["-ec", script]).spawn();
     let output = common::finish(command.expect("it starts"), script);
@@ -17,7 +17,7 @@ fn said(launch: &Launch, script: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The addresses that a shell on a fabric sees.
+/// The device's addresses that a shell on the fabric reads from files.
 fn shown(launch: &Launch) -> String {
     said(launch, "cd /sys/class/infiniband/doorbell0; cat node_guid ports/1/lid ports/1/gids/0")
 }
@@ -41,8 +41,8 @@ fn each_fabric_shows_its_own_addresses() {
     }
 }
 
-/// A process that begins a fabric removes the files of fabrics that have ended. A program that has looked may
-/// still have its working directory there.
+/// A program's working directory among the device's files stays while the program runs. Meanwhile another
+/// process begins another fabric, and so removes the files of dead fabrics.
 #[test]
 fn what_a_program_has_found_stays_while_it_runs() {
     let script = "cd /sys/class/infiniband/doorbell0; cat node_guid; read line; cat node_guid";
@@ -57,8 +57,8 @@ fn what_a_program_has_found_stays_while_it_runs() {
     assert!(shell.wait().expect("it ends").success());
 }
 
-/// The folder stays even if the process that created it ends by exit(3). Shells do not end so, and cat(1)
-/// does.
+/// The folder of the files stays for a second process when its creator exits by exit(3). cat(1) exits by
+/// exit(3), but a shell does not.
 #[test]
 fn who_finds_what_another_has_made_keeps_it() {
     let launch = common::launch(Link::Ib);
@@ -80,7 +80,7 @@ fn who_finds_what_another_has_made_keeps_it() {
     assert!(found.wait().expect("it ends").success());
 }
 
-/// A process that opens no device is not one of the fabric's processes.
+/// A process that only reads the device's files, and never opens the device, leaves nothing behind.
 #[test]
 fn who_only_looks_leaves_nothing() {
     let launch = common::launch(Link::Ib);
@@ -123,9 +123,10 @@ const DEVICE: &CStr = c"/dev/infiniband/uverbs0";
 const FOLDER: &CStr = c"/sys/class/infiniband";
 const NOTHING: &CStr = c"/sys/class/infiniband/doorbell1";
 
-/// A function of the C library that not every version offers to new programs.
+/// Looks up an old function of the C library. Returns `None` if the C library does not offer it to new
+/// programs.
 fn old(name: &CStr) -> Option<extern "C" fn(c_int, *const c_char, *mut libc::stat) -> c_int> {
-    // SAFETY: a name. Functions of these names have this type.
+    // SAFETY: the name is a C string. Functions of these names have this type.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         (!found.is_null()).then(|| std::mem::transmute(found))
@@ -141,8 +142,8 @@ fn program() {
     }
 }
 
-/// The files show the addresses that the device reports. If the files are gone, the first thread that looks
-/// creates them again.
+/// Checks that the files show the addresses that the device reports. If the files are removed, the first
+/// thread that reads one creates all of them again.
 fn addresses() {
     let node = Node::open(64, 1);
     let gid: Vec<String> = node.gid(0).raw.chunks(2).map(|w| format!("{:02x}{:02x}", w[0], w[1])).collect();
@@ -162,10 +163,10 @@ fn addresses() {
 
 fn calls() {
     let errno = || std::io::Error::last_os_error().raw_os_error();
-    // SAFETY: strings, and structs that the calls fill.
+    // SAFETY: the arguments are C strings, and structs that the calls fill in.
     unsafe {
         let mut about: libc::stat = std::mem::zeroed();
-        // The first look creates the files and leaves errno unchanged.
+        // The first call creates the files and leaves errno unchanged.
         *libc::__errno_location() = 77;
         assert_eq!((libc::stat(DEVICE.as_ptr(), &mut about), errno()), (0, Some(77)));
         for open in [libc::open(FILE.as_ptr(), 0), libc::openat(libc::AT_FDCWD, FILE.as_ptr(), 0)] {
@@ -204,11 +205,11 @@ fn calls() {
         let mut to = [0; 64];
         let length = libc::readlink(DEVICE.as_ptr(), to.as_mut_ptr(), to.len());
         assert!(length > 0 && libc::readlink(FILE.as_ptr(), to.as_mut_ptr(), to.len()) == -1);
-        // It succeeds with and without huge pages.
+        // The call succeeds with and without huge pages.
         let segment = libc::shmget(libc::IPC_PRIVATE, 4096, libc::SHM_HUGETLB | libc::IPC_CREAT | 0o600);
         assert!(segment >= 0, "{:?}", errno());
         assert_eq!(libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut()), 0);
-        // A null path goes to the kernel, which refuses it.
+        // The library passes a null path to the kernel, which refuses it.
         assert_eq!((libc::open(std::ptr::null(), 0), errno()), (-1, Some(libc::EFAULT)));
     }
 }

@@ -1,4 +1,4 @@
-//! The global route headers of datagrams, checked to the bit, and the reply paths that they give.
+//! Checks each bit of the global route headers (GRH) of datagrams, and the reply paths that follow from them.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{Node, PORT, Wr, call, errno, to_gid, to_lid};
@@ -10,10 +10,10 @@ use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::c_int;
 use std::net::Ipv4Addr;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The program of these tests: this executable again.
+/// The program that the tests start: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -22,13 +22,13 @@ fn program() {
 }
 
 const BYTES: usize = 8192;
-/// Where datagrams arrive, with room for a header before them.
+/// Offset of the RECV buffers, which have room for the header and the datagram.
 const ARRIVAL: usize = 4096;
 const TRAFFIC_CLASS: u8 = 0xa5;
 const FLOW_LABEL: u32 = 0x5_4321;
 const HOP_LIMIT: u8 = 7;
 
-/// Sends datagrams by every GID from the node to itself, and replies to them.
+/// Sends datagrams from the node to itself by every GID, and replies to each.
 fn headers() {
     let node = Node::open_as(QpType::Ud, BYTES, 2);
     (0..2).for_each(|qp| node.connect(qp, &node.endpoint(qp)));
@@ -55,14 +55,14 @@ fn headers() {
         }
     }
     if gids == 1 {
-        // Without a global route header, the LID leads back.
+        // Without a global route header, the reply path has the sender's LID.
         let wc = arrive(&node, node.ah(to_lid(node.endpoint(0).lid)), 8, SendOp::Send);
         assert_eq!((wc.wc_flags & IBV_WC_GRH, wc.slid), (0, node.endpoint(0).lid));
         answer(&node, &wc, node.ah(init_ah(&node, &wc)));
     }
 }
 
-/// Sends a datagram from QP 0 to QP 1.
+/// Sends a datagram from QP 0 to QP 1, and returns the completion of its RECV.
 fn arrive(node: &Node, ah: *mut ibv_ah, bytes: u32, op: SendOp) -> ibv_wc {
     node.fill(ARRIVAL, 1024, 0xee);
     node.post_recv(1, 1, &[(ARRIVAL, 40 + 512)]);
@@ -74,7 +74,8 @@ fn arrive(node: &Node, ah: *mut ibv_ah, bytes: u32, op: SendOp) -> ibv_wc {
     wc
 }
 
-/// Replies to a datagram, by this handle and by the handle that the library creates.
+/// Replies to a datagram twice: with this address handle, and with a handle from ibv_create_ah_from_wc(3).
+/// Destroys both handles.
 fn answer(node: &Node, wc: &ibv_wc, ah: *mut ibv_ah) {
     let (mut wc, header) = (*wc, node.address(ARRIVAL).cast::<ibv_grh>());
     let made = call!(c"ibv_create_ah_from_wc"(
@@ -111,12 +112,13 @@ fn gid_type(node: &Node, index: u8) -> u32 {
     kind
 }
 
-/// The IPv4 address that a GID contains, if it contains one (RFC 4291, 2.5.5.2).
+/// The IPv4 address of a GID that is an IPv4-mapped address (RFC 4291, 2.5.5.2).
 fn ipv4(gid: &[u8; 16]) -> Option<Ipv4Addr> {
     std::net::Ipv6Addr::from(*gid).to_ipv4_mapped()
 }
 
-/// The sum of a header's words. Its checksum makes this sum all ones (RFC 791, 1071).
+/// The ones' complement sum of a header's 16-bit words. A correct checksum makes this sum all ones (RFC 791
+/// and 1071).
 fn ones_sum(ip: &[u8]) -> u16 {
     let add = |sum: u16, word: &[u8]| {
         let (sum, carry) = sum.overflowing_add(u16::from_be_bytes([word[0], word[1]]));
@@ -125,7 +127,8 @@ fn ones_sum(ip: &[u8]) -> u16 {
     ip.chunks(2).fold(0, add)
 }
 
-/// Checks the header of a path from the node to itself, with `behind` bytes from the BTH to the ICRC.
+/// Checks the header of a datagram from the node to itself. The packet has `behind` bytes from the BTH to the
+/// ICRC.
 fn check_header(node: &Node, index: u8, header: &[u8; 40], behind: u32) {
     let (gid, is_v2) = (node.gid(index).raw, gid_type(node, index) == 1);
     let behind = (behind + if is_v2 { 8 } else { 0 }) as u16;
@@ -144,8 +147,8 @@ fn check_header(node: &Node, index: u8, header: &[u8; 40], behind: u32) {
     assert_eq!([&header[8..24], &header[24..]], [gid; 2]);
 }
 
-/// The reply path as rdma-core finds it. If the last 20 bytes of an IPv6 header are a valid IPv4 header, it
-/// is an IPv4 header.
+/// The reply path that rdma-core computes. rdma-core takes the last 20 of the 40 bytes for an IPv4 header if
+/// they are a valid one.
 fn as_rdma_core(node: &Node, wc: &ibv_wc, header: &[u8; 40]) -> ibv_ah_attr {
     let first = u32::from_be_bytes(*header.first_chunk().expect("4 bytes"));
     let ip = &header[20..];

@@ -1,5 +1,6 @@
-//! Fabrics of processes that do not reach each other's memory. They are in several PID namespaces and meet in
-//! a folder, or they are closed by `--ptrace no`. Tests skip namespaces if these are not permitted.
+//! Tests fabrics of processes that cannot access each other's memory. The processes are in several PID
+//! namespaces and meet in a folder, or `--ptrace no` closes them. Tests skip namespaces if the machine does
+//! not permit them.
 
 use crate::common::own_time::{HANGS, OwnTime};
 use crate::common::running::{Running, hear, role, say};
@@ -17,10 +18,10 @@ use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -39,27 +40,27 @@ fn program() {
     }
 }
 
-/// Offsets in the memory of each side: the source of messages, their target, a word for atomics, and the
+/// Offsets in the memory of each side: the source of messages, their target, the word for atomics, and the
 /// target of READs.
 const FROM: usize = 0;
 const INTO: usize = 256 << 10;
 const WORD: usize = 512 << 10;
 const BACK: usize = WORD + 4096;
 const BYTES: usize = BACK + (256 << 10);
-/// Lengths of messages around two limits: the bytes that a completion carries, and the part that a thread
-/// moves at a time.
+/// Lengths of messages in bytes. They include two limits: the bytes that a completion carries (224), and the
+/// bytes that a serving thread moves at a time (32 KiB).
 const LENGTHS: [usize; 8] = [1, 8, 224, 225, 4096, 32 << 10, (32 << 10) + 1, 200_001];
-/// Lengths of datagrams, and the bytes of their header.
+/// Lengths of datagrams, and of their global route header, in bytes.
 const DATAGRAMS: [usize; 3] = [100, 1000, 4096];
 const HEADER: usize = 40;
 
-/// QPs of each side.
+/// The indexes of each side's QPs. `SLEEPS` has a CQ with a channel.
 const RC: usize = 0;
 const UD: usize = 1;
 const SLEEPS: usize = 2;
 const QPS: usize = 3;
 
-/// The bytes of a message.
+/// The payload of a message of `len` bytes.
 fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 7 + n / 251 + seed) as u8).collect()
 }
@@ -70,8 +71,8 @@ fn put(node: &Node, at: usize, bytes: &[u8]) {
     }
 }
 
-/// A node whose QPs are connected to the other side's. Also returns the other side's endpoints, and channel
-/// and CQ of the QP that sleeps.
+/// Creates a node and connects its QPs to the other side's QPs. Also returns the other side's endpoints, and
+/// the channel and the CQ of the QP `SLEEPS`.
 fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
     let mut node = Node::open(BYTES, 1);
     node.add_qp(QpType::Ud, node.cq, null_mut());
@@ -83,10 +84,10 @@ fn meet() -> (Node, Vec<Endpoint>, *mut ibv_comp_channel, *mut ibv_cq) {
     (node, peers, channel, cq)
 }
 
-/// Receives the messages of [`ask`], and sleeps until it is woken.
+/// Receives the messages of [`ask`], and then sleeps until a completion wakes it.
 fn take() {
     let (node, _, channel, cq) = meet();
-    // SAFETY: a live context and CQ.
+    // SAFETY: the context and the CQ are live.
     assert_eq!(unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(cq, 0) }, 0);
     node.post_recv(SLEEPS, 1, &[(INTO, 8)]);
     say("ready");
@@ -123,11 +124,11 @@ fn take() {
     assert_eq!((got, woken), (0, cq));
     say("woken");
     assert_eq!(hear(), "enough");
-    // Meanwhile a WRITE of the other side exceeded the region.
+    // Meanwhile a WRITE of the other side has exceeded the region and moved the QP to Err.
     node.completion(WcStatus::WrFlushErr);
 }
 
-/// Uses all verbs on another process's memory.
+/// Uses all verbs on another process.
 fn ask() {
     let (node, peers, ..) = meet();
     say("ready");
@@ -179,7 +180,7 @@ fn ask() {
     say("done");
     assert_eq!(hear(), "wake");
     node.post(SLEEPS, &[Wr { op: SendOp::Send, buffers: &[(FROM, 8)], flags: 0 }]);
-    // The WRITE exceeds the region. The region's owner reports that too.
+    // The WRITE exceeds the region. Both processes print the error.
     node.carry_out_failing(RC, SendOp::Write(peer.at(BYTES - 4)), &[(FROM, 8)], WcStatus::RemAccessErr);
     assert_eq!(hear(), "enough");
 }
@@ -191,10 +192,10 @@ impl Node {
     }
 }
 
-/// Arguments of unshare(1) for a side in a PID namespace of its own.
+/// The arguments of unshare(1) that run a program in a new PID namespace.
 const UNSHARE: [&str; 4] = ["-p", "-m", "-f", "--mount-proc"];
 
-/// Whether namespaces can be created here.
+/// Whether this process may create PID namespaces.
 fn can_unshare() -> bool {
     if installed("unshare").is_none() {
         return false;
@@ -206,7 +207,7 @@ fn can_unshare() -> bool {
     tried.status.success()
 }
 
-/// The command in a PID namespace of its own if `apart`, otherwise unchanged.
+/// The command in a new PID namespace if `apart`, otherwise the command unchanged.
 fn placed(command: Command, apart: bool) -> Command {
     if !apart {
         return command;
@@ -222,21 +223,21 @@ fn start(launch: &Launch, role: &str, apart: bool) -> Running {
     Running::of(placed(own_program(launch, HERE, role), apart))
 }
 
-/// A launch that meets in a folder of its own, and the folder.
+/// Creates a folder. Returns a launch whose processes meet in the folder, and the folder.
 fn joined(test: &str) -> (Launch, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("joined-{test}-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder can be made");
     (Launch { meet: Some(folder.clone()), ..launch(Link::Ib) }, folder)
 }
 
-/// All processes have exited. Asserts that the folder is empty, and removes it.
+/// Asserts that the folder is empty after all processes have exited, and removes it.
 fn is_left_empty(folder: &Path) {
     let left: Vec<_> = std::fs::read_dir(folder).expect("it is there").flatten().map(|e| e.path()).collect();
     assert_eq!(left, Vec::<PathBuf>::new());
     std::fs::remove_dir(folder).expect("it is empty");
 }
 
-/// Runs both sides until they exit.
+/// Runs both sides until they exit, and checks the line that each prints about its QP in error.
 fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
     let (mut takes, mut asks) = (start(launch, "takes", apart[0]), start(launch, "asks", apart[1]));
     introduce(&mut takes, &mut asks, QPS);
@@ -259,12 +260,12 @@ fn exchange(launch: &Launch, apart: [bool; 2], what: &str) {
             line.contains("is in error") && line.contains("is not entirely within the region of rkey"),
             "{line}"
         );
-        // In another namespace a process number means nothing.
+        // The line names no PID if processes meet in a folder: PIDs of other namespaces mean nothing.
         assert_eq!(line.contains("of process "), launch.meet.is_none(), "{line}");
     }
 }
 
-/// Exchanges the endpoints of both sides.
+/// Passes the endpoints of `qps` QPs from each side to the other.
 fn introduce(one: &mut Running, other: &mut Running, qps: usize) {
     for _ in 0..qps {
         let (of_one, of_other) = (one.line(), other.line());
@@ -296,7 +297,7 @@ fn a_closed_process_serves_its_peers_by_its_own_thread() {
     }
 }
 
-/// Offers a word to a peer. Prints the word when the test asks.
+/// Offers memory to a peer. Prints the first word when the test asks for it.
 fn stand() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -307,7 +308,7 @@ fn stand() {
     }
 }
 
-/// Sends to a process that is killed meanwhile.
+/// Posts to a process that the test kills meanwhile.
 fn outlive() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -318,7 +319,7 @@ fn outlive() {
     assert_eq!(hear(), "killed");
     let begin = OwnTime::start();
     let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
-    // The peer's shared memory stays until this process has learned of the peer's exit.
+    // Requests still succeed until this process notices the peer's exit, because the shared memory stays.
     let status = loop {
         node.post(0, std::slice::from_ref(&add));
         let wc = loop {
@@ -351,14 +352,14 @@ fn a_peer_that_is_killed_does_not_answer_any_more() {
     }
 }
 
-/// Sends a signal to the program, which is the child of unshare(1) if that started it. Waits until a SIGSTOP
-/// takes effect.
+/// Sends a signal to the program. If unshare(1) started the program, the program is unshare's child. Waits
+/// until a SIGSTOP takes effect.
 fn kill_program(running: &Running, signal: c_int) {
     let children = format!("/proc/{0}/task/{0}/children", running.child.id());
     let child = std::fs::read_to_string(children).ok();
     let child = child.and_then(|all| all.split_whitespace().next().and_then(|pid| pid.parse().ok()));
     let pid = child.unwrap_or(running.child.id() as i32);
-    // SAFETY: takes numbers.
+    // SAFETY: the call takes only numbers.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     let begin = Instant::now();
     while signal == libc::SIGSTOP && !is_stopped(pid) {
@@ -367,7 +368,7 @@ fn kill_program(running: &Running, signal: c_int) {
     }
 }
 
-/// Whether all threads of a process are stopped. The signal stops them one after the other.
+/// Whether all threads of a process are stopped. SIGSTOP does not stop all threads at the same moment.
 fn is_stopped(pid: i32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
     threads.map(|thread| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default()).all(
@@ -378,12 +379,12 @@ fn is_stopped(pid: i32) -> bool {
     )
 }
 
-/// Posts to a stopped process, and polls. Neither call waits for the process.
+/// Posts to a stopped process, and polls. Asserts that neither call waits for the process.
 fn wait_for_stopped() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
     let peer: Endpoint = hear().parse().expect("an endpoint");
-    // Retries for eight seconds.
+    // The retries take eight seconds, which is longer than the process is stopped.
     node.connect_with(0, &peer, Retries { timeout: 18, retry_cnt: 7, rnr_retry: 7 });
     let add = Wr { op: SendOp::FetchAdd { remote: peer.at(0), add: 1 }, buffers: &[(8, 8)], flags: SIGNALED };
     node.post(0, std::slice::from_ref(&add));
@@ -395,7 +396,7 @@ fn wait_for_stopped() {
     let mut timed = |act: &mut dyn FnMut()| {
         let begin = Instant::now();
         act();
-        // A call of a millisecond or less needs no measure of the thread's own time.
+        // The thread's own time is read only after a call of more than a millisecond.
         if begin.elapsed() > Duration::from_millis(1) {
             longest = longest.max(begin.elapsed().min(own.elapsed()));
             own = OwnTime::start();
@@ -414,7 +415,7 @@ fn wait_for_stopped() {
     assert_eq!(hear(), "enough");
 }
 
-/// Posts to a stopped process, for longer than the retries take.
+/// Posts to a process that is stopped for longer than the retries take.
 fn tire() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -466,18 +467,18 @@ fn nobody_waits_for_a_process_that_is_stopped_and_an_atomic_is_done_once() {
     is_left_empty(&folder);
 }
 
-/// Rounds of [`count`] on each of its QPs.
+/// The rounds of [`count`] on each of its QPs.
 const ROUNDS: usize = 60;
 const COUNTERS: usize = 3;
 
-/// Counts, writes and sends on several QPs while either side is stopped at any time. The other side must see
-/// each request once.
+/// Posts FETCH_ADDs, WRITEs, SENDs and READs on several QPs while the test stops either side at any time. The
+/// other side must see each request once.
 fn count() {
     let node = Node::open(BYTES, COUNTERS);
     (0..COUNTERS).for_each(|qp| say(node.endpoint(qp)));
     let peers: Vec<Endpoint> = (0..COUNTERS).map(|_| hear().parse().expect("an endpoint")).collect();
     for (qp, peer) in peers.iter().enumerate() {
-        // The first QP retries less often: retries of other QPs find its requests answered.
+        // The first QP retries less often, so its requests may be answered between retries of other QPs.
         let timeout = if qp == 0 { 16 } else { 14 };
         node.connect_with(qp, peer, Retries { timeout, retry_cnt: 7, rnr_retry: 7 });
     }
@@ -541,12 +542,12 @@ fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
             scope.spawn(|| {
                 let mut nth = 0;
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    // For longer than the requester waits, and for less.
+                    // Some stops are longer than the requester's wait, and some are shorter.
                     let (target, span) = (targets[nth % 2] as c_int, [3, 70, 20, 1][nth / 2 % 4]);
-                    // SAFETY: takes numbers.
+                    // SAFETY: the call takes only numbers.
                     unsafe { libc::kill(target, libc::SIGSTOP) };
                     std::thread::sleep(Duration::from_millis(span));
-                    // SAFETY: takes numbers.
+                    // SAFETY: the call takes only numbers.
                     unsafe { libc::kill(target, libc::SIGCONT) };
                     std::thread::sleep(Duration::from_micros(300 * (nth % 7) as u64));
                     nth += 1;
@@ -563,7 +564,7 @@ fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
     }
 }
 
-/// Sends to a process of another fabric.
+/// Sends to a process of another fabric, and asserts that the request fails.
 fn find_nobody() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
@@ -592,7 +593,7 @@ fn a_fabric_of_the_same_name_that_does_not_meet_there_is_another() {
     is_left_empty(&other_folder);
 }
 
-/// Runs perftest's server and client, each in a PID namespace of its own if `apart`.
+/// Runs a server and a client of perftest, each in a new PID namespace if `apart`.
 fn measured(launch: &Launch, program: &str, arguments: &[&str], apart: bool) {
     let Some(file) = installed(program) else { return };
     let port = free_port();

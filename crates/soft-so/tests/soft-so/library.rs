@@ -1,4 +1,5 @@
-//! The library as a file: its symbols and versions, and the conformance suite on its device.
+//! Tests the library file: its symbols and their versions, the glibc that it needs, and the conformance suite
+//! on its device.
 
 use crate::common::library;
 use doorbell_conformance::{CheckResult, samples};
@@ -25,19 +26,19 @@ fn programs_that_load_it_themselves_find_versioned_symbols() {
         (c"verbs_allow_disassociate_destroy", c"IBVERBS_PRIVATE_34"),
     ];
     for (symbol, version) in symbols {
-        // SAFETY: an open library. Both names are strings.
+        // SAFETY: the library is open. Both names are C strings.
         let found = unsafe { libc::dlvsym(handle, symbol.as_ptr(), version.as_ptr()) };
         assert!(!found.is_null(), "{symbol:?} of {version:?}");
     }
-    // SAFETY: as above.
+    // SAFETY: the library is open. Both names are C strings.
     let wrong = unsafe { libc::dlvsym(handle, c"ibv_open_device".as_ptr(), c"IBVERBS_1.14".as_ptr()) };
     assert!(wrong.is_null(), "ibv_open_device has no version 1.14");
 }
 
-/// The oldest glibc, as in docs/run.md. With an older one the library serves no program.
+/// The oldest glibc version with which the library loads, as documented in docs/run.md.
 const OLDEST_GLIBC: [u32; 2] = [2, 34];
 
-/// The versions of glibc whose symbols the library is linked to.
+/// All versions of glibc symbols to which the library is linked.
 fn versions_of_glibc() -> Vec<[u32; 2]> {
     let bytes = std::fs::read(library()).expect("it can be read");
     let header = FileHeader64::<Endianness>::parse(&*bytes).expect("it is an ELF file");
@@ -67,8 +68,9 @@ fn it_asks_for_no_newer_glibc_than_the_docs_say() {
     assert!(docs.contains(&format!("glibc {major}.{minor}")), "docs/run.md says so");
 }
 
-/// With link-time optimisation, the compiler inlines a function with a body into the calls of its name. So
-/// the library would call its own free(3) where another allocator comes first.
+/// Checks that the exported allocator functions are single jumps. The compiler could inline a function with a
+/// body into the library's own calls (link-time optimisation). Those calls would then miss another allocator
+/// that comes first.
 #[test]
 fn functions_of_the_allocator_are_jumps() {
     let bytes = std::fs::read(library()).expect("it can be read");
@@ -98,7 +100,7 @@ fn functions_of_the_allocator_are_jumps() {
 
 #[test]
 fn conformance() {
-    // SAFETY: the library of this workspace.
+    // SAFETY: the library is the one of this workspace.
     let device = unsafe { NativeDevice::open(Some(&library()), 0) }.expect("it has a device");
     let mut make = |machines| NativeCluster::new(&device, machines);
     let mut each = |result: &CheckResult| println!("{result}");

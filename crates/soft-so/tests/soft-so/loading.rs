@@ -1,14 +1,15 @@
-//! Programs that load a libibverbs themselves, in the ways of NCCL, wheels and other programs. They all get
-//! this library. Skipped without a C compiler.
+//! Tests programs that load a libibverbs themselves, as NCCL, Python wheels and other programs do. All of
+//! them get this library. The tests are skipped without a C compiler.
 
 use crate::common::{self, compile, installed, text};
 use doorbell_launch::Link;
 use std::path::Path;
 
-/// A name such as wheels give to the libraries that they contain.
+/// A file name of libibverbs as in Python wheels.
 const BUNDLED: &str = "libibverbs-1a2b3c4d.so.1.14.44.0";
 
-/// Compiles a library with one symbol in a version node. Its function reports 77 devices.
+/// Compiles a library with one function, whose symbol is in the version node `node`. The function reports 77
+/// devices.
 fn compile_libibverbs(folder: &Path, file: &str, soname: &str, node: &str, symbol: &str) {
     let map = folder.join("map");
     std::fs::write(&map, format!("{node} {{ global: {symbol}; local: *; }};")).expect("it can be written");
@@ -17,13 +18,13 @@ fn compile_libibverbs(folder: &Path, file: &str, soname: &str, node: &str, symbo
     compile(folder, file, &source, &["-shared", "-fPIC", "-Wl,--version-script=map", &soname]);
 }
 
-/// Runs a program of the folder on the device. Returns its output, and whether it succeeded.
+/// Runs a program on the software NIC. Returns its output, and whether it succeeded.
 fn run(program: &Path, arguments: &[&str]) -> (String, bool) {
     let output = common::command(&common::launch(Link::Ib), program, arguments).output().expect("it runs");
     (text(&output), output.status.success())
 }
 
-/// Loads libraries in several ways, and prints how many devices each one has.
+/// A program that loads libraries in several ways, and prints the number of devices that each one reports.
 const LOADS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,7 +62,7 @@ fn a_libibverbs_by_another_name_or_path_is_this_one() {
     let bundled = format!("-l:{BUNDLED}");
     let needs = ["-shared", "-fPIC", "-L.", &bundled, "-Wl,-rpath,$ORIGIN"];
     compile(folder, "libplugin.so", plugin, &needs);
-    // The loader finds the plugin by the program's own run path, so the program must stay the caller.
+    // The loader finds the plugin by the run path of dlopen(3)'s caller, which must still be the program.
     compile(folder, "loads", LOADS, &["-ldl", "-Wl,-rpath,$ORIGIN"]);
     let paths = [folder.join(BUNDLED), folder.join("libibverbs.so.1"), "/nonexistent/libibverbs.so".into()];
     let arguments = paths.each_ref().map(|path| path.to_str().expect("text"));

@@ -1,6 +1,6 @@
-//! Tests of the library, with programs that load it. All tests are one executable: tests run in parallel, and
-//! each further executable would have to be linked. A test that must be alone in a process runs this
-//! executable again as its program.
+//! Tests the library with programs that load it. All tests are in one executable, because cargo runs
+//! executables one after the other and links each. A test that needs its own process runs this executable
+//! again as its program.
 
 mod atomic_write;
 mod channels;

@@ -1,4 +1,4 @@
-//! UD multicast: which QPs of which processes get a datagram to a group, and until when.
+//! Tests UD multicast: a datagram to a group arrives at all attached QPs of all processes of the fabric.
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Node, PORT, SIGNALED, Wr, call, state, to_gid};
@@ -10,10 +10,10 @@ use doorbell_verbs::{QpState, QpType, SendOp};
 use libc::{EBUSY, EINVAL, c_int};
 use serde_json::json;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -25,15 +25,15 @@ fn program() {
 }
 
 const BYTES: usize = 16384;
-/// Offset of the RECV buffers, with `ROOM` bytes for each QP. Payload lies before it.
+/// Offset of the RECV buffers, with `ROOM` bytes for each QP. Payload to send is at offset 0.
 const ARRIVALS: usize = 4096;
 const ROOM: usize = 1024;
 const MLID: u16 = 0xc123;
 const MULTICAST_QPN: u32 = 0xff_ffff;
 const QPS: usize = 3;
 
-/// A group's GID for senders with this entry of the GID table: an IPv6 address, or a mapped IPv4 address if
-/// the entry is one.
+/// The GID of the group `number`: an IPv4-mapped address if the entry `index` of the GID table is one,
+/// otherwise an IPv6 address.
 fn group(node: &Node, index: u8, number: u8) -> ibv_gid {
     let mut raw = [0; 16];
     match node.gid(index).raw[..12] {
@@ -57,7 +57,7 @@ fn destroy(qp: *mut ibv_qp) -> c_int {
     call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int)
 }
 
-/// Obeys the test's commands, with this entry of the GID table.
+/// Carries out the test's commands. All paths use the entry `index` of the GID table.
 fn serve(index: u8) {
     let node = Node::open_as(QpType::Ud, BYTES, QPS);
     (0..QPS).for_each(|qp| node.connect(qp, &node.endpoint(qp)));
@@ -103,7 +103,7 @@ fn set_qkey(qp: *mut ibv_qp, qkey: u32) -> c_int {
     ) -> c_int)
 }
 
-/// Sends `bytes` bytes that all have the value `bytes`, with `bytes` as immediate.
+/// Sends a datagram of `bytes` bytes. Each byte, and the immediate, have the value `bytes`.
 fn send(node: &Node, qp: usize, to: (*mut ibv_ah, u32), bytes: u32) -> &'static str {
     node.fill(0, bytes as usize, bytes as u8);
     let wr = Wr { op: SendOp::SendWithImm(bytes), buffers: &[(0, bytes)], flags: SIGNALED };
@@ -112,7 +112,7 @@ fn send(node: &Node, qp: usize, to: (*mut ibv_ah, u32), bytes: u32) -> &'static 
     "sent"
 }
 
-/// All received messages and all completions of SENDs, as sorted text.
+/// Polls all completions. Returns the received messages and the completions of SENDs as sorted text.
 fn all(node: &Node, index: u8) -> String {
     let mut said = Vec::new();
     while let Some(wc) = node.poll() {
@@ -132,7 +132,7 @@ fn all(node: &Node, index: u8) -> String {
     if said.is_empty() { "nothing".into() } else { said.join(" ") }
 }
 
-/// The number of the group in a datagram's header. 0 if there is no header.
+/// Checks a datagram's global route header. Returns the number of its group, or 0 if there is no header.
 fn header(node: &Node, index: u8, at: usize, wc: &ibv_wc) -> u8 {
     let header = node.read(at, 40);
     if wc.wc_flags & IBV_WC_GRH == 0 {
@@ -167,7 +167,8 @@ impl Member {
     }
 }
 
-/// A sender that has members of its own, and two more processes with members. One of them is killed.
+/// Sends from a process with group members to itself and two other processes with members. One of the other
+/// processes is killed.
 fn between_processes(launch: Launch, index: u8) {
     let fabric = launch.fabric.clone().expect("one of its own");
     let (counted, report) = counting(&format!("multicast-{index}-{fabric}"), launch.clone());
@@ -188,8 +189,8 @@ fn between_processes(launch: Launch, index: u8) {
         one.does("all", &had);
         other.does("all", &had);
     }
-    // A group with one QP of each process; a member that has left; a member with another Q_Key; a member
-    // without a RECV.
+    // Sends to a group with one QP of each process. Then one member has left the group, one has another
+    // Q_Key, and one has no RECV.
     sender.does("send 0 2 16", "sent");
     one.does("all", "1:16:2");
     one.does("detach 1 2", "0");
@@ -212,8 +213,8 @@ fn between_processes(launch: Launch, index: u8) {
     sender.does("send 2 1 20", "sent");
     sender.does("all", "0:20:1 2:sent");
     one.does("all", "nothing");
-    // A group without members; a datagram to a group that names a QP; and a QP that the kernel would still
-    // report as in use.
+    // Sends to a group without members, and to a group's address with a QP number other than the multicast
+    // QPN. An attached QP cannot be destroyed, as in the kernel.
     sender.does("send 2 3 21", "sent");
     sender.does("send-to-qp 2 1 22 7", "sent");
     sender.does("destroy 0", &EBUSY.to_string());
@@ -259,7 +260,7 @@ fn on_infiniband_the_lid_counts() {
     member.end();
 }
 
-/// Calls that attach or detach and are refused.
+/// Makes calls that attach or detach a QP and are refused.
 fn refused(lid: u16) {
     let mut node = Node::open_as(QpType::Ud, BYTES, 1);
     node.add_qp(QpType::Rc, node.cq, std::ptr::null_mut());

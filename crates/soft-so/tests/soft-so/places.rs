@@ -1,5 +1,6 @@
-//! Programs in unusual places and settings: with core dumps, locked memory, few addresses, many mappings,
-//! under valgrind, and in namespaces. Tests skip what the machine does not permit.
+//! Runs programs in unusual environments: with core dumps, locked memory, little address space, many
+//! mappings, under valgrind, and in namespaces. Tests are skipped if the machine does not permit the
+//! environment.
 
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, call};
@@ -19,10 +20,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -37,19 +38,19 @@ fn program() {
     }
 }
 
-/// Offsets in a node's memory, and its bytes.
+/// Offsets in a node's memory: source, target, and the word for atomics. `BYTES` is the memory's size.
 const FROM: usize = 0;
 const INTO: usize = 64 << 10;
 const WORD: usize = 128 << 10;
 const BYTES: usize = 192 << 10;
-/// The bytes of a peer whose memory no core may have, and the limit of a core.
+/// Bytes of a peer's memory that must not be in a core dump, and the largest permitted core dump.
 const LARGE: usize = 100 << 20;
 const CORE_LIMIT: u64 = 64 << 20;
 
-/// A pattern that a core must have, and nothing else has.
+/// A pattern in the program's own buffer, which a core dump must contain.
 const MARK: [u8; 24] = *b"<the buffer of the core>";
 
-/// Waits for the messages of [`be_active`].
+/// Runs the passive program, which receives the messages of [`be_active`].
 fn be_passive(setting: &str) {
     let bytes = if setting == "large" { LARGE } else { BYTES };
     let node = Node::open(bytes, 1);
@@ -66,7 +67,7 @@ fn be_passive(setting: &str) {
     assert_small();
 }
 
-/// Uses all verbs on another process's memory.
+/// Runs the active program, which uses WRITE, READ, FETCH_ADD and SEND on another process.
 fn be_active(setting: &str) {
     let node = Node::open(BYTES, 1);
     settle(setting);
@@ -92,7 +93,7 @@ fn be_active(setting: &str) {
     if setting == "aborts" {
         put(&node, BYTES - MARK.len(), &MARK);
         limit(libc::RLIMIT_CORE, 4 * CORE_LIMIT);
-        // SAFETY: takes nothing.
+        // SAFETY: the call takes no arguments.
         unsafe { libc::abort() };
     }
 }
@@ -103,21 +104,22 @@ fn put(node: &Node, at: usize, bytes: &[u8]) {
 
 fn limit(which: libc::__rlimit_resource_t, most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-    // SAFETY: a struct of this function.
+    // SAFETY: the struct belongs to this function.
     assert_eq!(unsafe { libc::setrlimit(which, &limit) }, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Does what a setting is about, once the device is open.
+/// Changes this process as the setting demands, after the device was opened.
 fn settle(setting: &str) {
     if setting == "locks" {
-        // Otherwise the call below would fill the machine's memory.
+        // The call below brings all accessible pages into memory, so few pages may be accessible.
         assert_small();
-        // SAFETY: takes a number.
+        // SAFETY: the call takes only a number.
         assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }, 0);
     }
 }
 
-/// Asserts that few bytes of shared memory may be accessed. mlockall(2) and a core bring all of them.
+/// Asserts that few bytes of Doorbell's shared memory are accessible. mlockall(2) locks all accessible bytes,
+/// and a core dump contains them.
 fn assert_small() {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it can be read");
     let number = |text| u64::from_str_radix(text, 16).expect("a number");
@@ -128,23 +130,24 @@ fn assert_small() {
             number(rest.split(' ').next().expect("an end")) - number(start)
         })
         .sum();
-    // This process's own, and a peer's, which may have a large buffer.
+    // The segments of this process and of a peer, which may have a large buffer.
     assert!(bytes < (16 << 20) + 2 * LARGE as u64, "{bytes} bytes: {maps}");
 }
 
-/// Runs two programs that use all verbs, and returns what they print. `place` changes a program's command.
+/// Runs the passive and the active program, and returns their standard error. `place` changes the commands.
 fn meet(of: &Launch, settings: [&str; 2], place: impl Fn(Command) -> Command) -> [String; 2] {
     let roles = [format!("passive {}", settings[0]), format!("active {}", settings[1])];
     meet_by(roles.map(|role| place(own_program(of, HERE, &role))))
 }
 
-/// Like [`meet`], for commands of the passive and the active program.
+/// Runs these commands of the passive and the active program like [`meet`].
 fn meet_by(commands: [Command; 2]) -> [String; 2] {
     let [passive, active] = commands;
     converse(Running::of(passive), || Running::of(active))
 }
 
-/// Like [`meet`]. The active program starts when the passive one runs.
+/// Exchanges endpoints and commands with both programs until they exit. `start` starts the active program
+/// when the passive program already runs.
 fn converse(mut passive: Running, start: impl FnOnce() -> Running) -> [String; 2] {
     let one = passive.line();
     let mut active = start();
@@ -160,7 +163,7 @@ fn converse(mut passive: Running, start: impl FnOnce() -> Running) -> [String; 2
     [passive.end("the passive one"), active]
 }
 
-/// The command as `program` runs it, which takes the command behind its own arguments.
+/// A command that runs `program` with `arguments`, followed by the words of `command`.
 fn run_by(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut by = Command::new(program);
     by.args(arguments).arg(command.get_program()).args(command.get_args());
@@ -169,7 +172,7 @@ fn run_by(program: &str, arguments: &[&str], command: &Command) -> Command {
     by
 }
 
-/// Whether a command succeeds. If it does not, the test that needs it is skipped.
+/// Whether a command succeeds. If it fails, a message says that the test is skipped.
 fn is_permitted(program: &str, arguments: &[&str]) -> bool {
     if installed(program).is_none() {
         return false;
@@ -205,7 +208,7 @@ fn a_core_has_the_buffers_of_its_program_and_little_else() {
         return eprintln!("skipped: this process may not dump cores");
     }
     let core = std::fs::read_dir(folder.path()).expect("a folder").flatten().next().expect("a core").path();
-    // Blocks of 512 bytes.
+    // stat(2) counts blocks of 512 bytes.
     let bytes = core.metadata().expect("it is there").blocks() * 512;
     assert!(bytes < CORE_LIMIT, "{bytes} bytes");
     let content = std::fs::read(&core).expect("it can be read");
@@ -216,13 +219,13 @@ fn a_core_has_the_buffers_of_its_program_and_little_else() {
 
 #[test]
 fn memory_may_be_locked() {
-    // SAFETY: takes nothing.
+    // SAFETY: the call takes no arguments.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
         return eprintln!("skipped: users may lock little memory");
     }
     meet(&launch(Link::Ib), ["locks", "locks"], |command| command);
-    // A program that counts has the launcher's memory, too.
+    // A program with statistics also maps the launcher's shared memory.
     let (counted, report) = counting("locks", launch(Link::Ib));
     meet(&counted, ["locks", "locks"], |command| command);
     drop(report);
@@ -234,7 +237,7 @@ fn eight_gibibytes_of_addresses_suffice() {
     meet(&launch(Link::Ib), ["few", "few"], |command| run_by("sh", &shell, &command));
 }
 
-/// A program whose child writes to it, and reads back. Both have shared and private memory.
+/// A program whose child writes to the parent's memory and reads it back.
 const FORKS: &str = r#"
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -315,12 +318,12 @@ fn valgrind_runs_programs() {
 /// The thread's processor time, in nanoseconds.
 fn processor_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a struct of this function.
+    // SAFETY: the struct belongs to this function.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Registers memory among few mappings, and among many.
+/// Compares the time to register memory in a process with few mappings and with many.
 fn register_among_many() {
     const PAGE: usize = 4096;
     const MANY: usize = 10_000;
@@ -340,14 +343,14 @@ fn register_among_many() {
     let among_few = register().min(register());
     for _ in 0..MANY {
         let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory. A page that may not be read keeps it apart from the next one.
+        // SAFETY: the calls create and protect new memory.
         unsafe {
             let memory = libc::mmap(null_mut(), 2 * PAGE, protection, flags, -1, 0);
             assert_eq!(libc::mprotect(memory, PAGE, libc::PROT_NONE), 0);
         }
     }
     let among_many = register().min(register());
-    // A list of all mappings takes a hundred times as long.
+    // A search through all mappings would take about a hundred times as long.
     assert!(among_many < 10 * among_few + 50_000, "{among_few} ns, then {among_many} ns");
 }
 
@@ -356,17 +359,17 @@ fn a_registration_takes_no_longer_among_many_mappings() {
     alone(Link::Ib, HERE, "registers");
 }
 
-/// More QPs than have one slot of the registry.
+/// More QPs than the 8192 of one slot of the registry.
 const MANY_QPS: usize = 8200;
 
-/// QPs of the smallest queues, in Init. The first and the last ones have different slots.
+/// A node with many small QPs in state Init. The first and the last QP are in different slots.
 fn many_qps() -> Node {
     let mut node = Node::open(BYTES, 0);
     (0..MANY_QPS).for_each(|_| node.add_small_qp());
     node
 }
 
-/// Takes messages on the first and the last of many QPs.
+/// Receives messages on the first and the last of many QPs.
 fn be_passive_with_many() {
     let node = many_qps();
     let ends = [0, MANY_QPS - 1];
@@ -383,11 +386,11 @@ fn be_passive_with_many() {
     node.post_recv(ends[1], 1, &[(INTO, 100)]);
     say("received");
     assert_eq!(hear(), "enough");
-    // A QP is in error because of its peer, which names it by its number.
+    // The peer's invalid request moves the QP to the error state, and flushes its RECV.
     node.completion(WcStatus::WrFlushErr);
 }
 
-/// Sends to another process by the last of many QPs, and within this process.
+/// Sends to another process by the last two of many QPs, and within this process.
 fn be_active_with_many() {
     let node = many_qps();
     let (first, last) = (MANY_QPS - 2, MANY_QPS - 1);
@@ -397,7 +400,7 @@ fn be_active_with_many() {
     let peers: [Endpoint; 2] = [(); 2].map(|()| hear().parse().expect("an endpoint"));
     node.connect(first, &peers[0]);
     node.connect(last, &peers[1]);
-    // Within this process, from a QP of the first slot to one of the second.
+    // A message within this process, from a QP in the first slot to a QP in the second slot.
     let within = [5, MANY_QPS - 3];
     node.connect(within[0], &node.endpoint(within[1]));
     node.connect(within[1], &node.endpoint(within[0]));
@@ -455,22 +458,22 @@ fn peers_in_several_time_namespaces_meet() {
     assert_eq!(of_qps(&report(), "work_requests"), json!([0]));
 }
 
-/// A launch on the same fabric, without counts.
+/// A launch on the fabric of `launch`, without statistics.
 fn launch_like(launch: &Launch) -> Launch {
     Launch { stats: None, ..launch.clone() }
 }
 
-/// Runs a program in a user namespace of its own.
+/// The command that runs a program in a new user namespace.
 const UNSHARE: [&str; 3] = ["unshare", "--user", "--map-root-user"];
 
-/// A user with no rights, and a folder of this user with the launcher and the library.
+/// A user without capabilities, and a folder of this user with the launcher and the library.
 struct OtherUser {
     number: u32,
     folder: tempfile::TempDir,
 }
 
 impl OtherUser {
-    /// `None` if this process may not become another user.
+    /// Creates the user's folder. Returns `None` if this process may not become another user.
     fn new(number: u32) -> Option<OtherUser> {
         installed("setpriv")?;
         if user() != 0 {
@@ -492,7 +495,7 @@ impl OtherUser {
         Some(OtherUser { number, folder })
     }
 
-    /// A command of this user, run by `around`.
+    /// A command that runs a program as this user. `around` comes before the program, for example unshare(1).
     fn command(&self, around: &[&str], program: &str) -> Command {
         let mut command = Command::new("setpriv");
         let (user, group) = (format!("--reuid={}", self.number), format!("--regid={}", self.number));
@@ -502,7 +505,7 @@ impl OtherUser {
         command
     }
 
-    /// Whether this user may run programs in this way.
+    /// Whether this user may run programs by `around`.
     fn may(&self, around: &[&str]) -> bool {
         let tried = installed(around[0]).map(|_| self.command(around, "true").output().expect("it starts"));
         let Some(tried) = tried else { return false };
@@ -512,7 +515,8 @@ impl OtherUser {
         tried.status.success()
     }
 
-    /// A program of this module under the launcher, run by `around`.
+    /// A command that runs this module's program under the launcher as this user. `around` comes before the
+    /// launcher.
     fn program(&self, around: &[&str], options: &[&str], role: &str) -> Command {
         let launcher = self.folder.path().join("doorbell");
         let mut run = self.command(around, launcher.to_str().expect("text"));
@@ -523,7 +527,7 @@ impl OtherUser {
     }
 }
 
-/// Gives a file or folder this owner and mode.
+/// Sets the owner and the mode of a file or folder.
 fn own_by(path: &Path, owner: u32, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode can be set");
     chown(path, Some(owner), Some(owner)).expect("root may");

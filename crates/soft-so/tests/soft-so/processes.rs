@@ -1,5 +1,5 @@
-//! Several processes on one device: different programs, several clients of one server, forks, and killed
-//! processes.
+//! Tests several processes on one fabric: different programs, several clients of one server, fork(2), killed
+//! processes, and processes that corrupt their own segment.
 
 use crate::common;
 use crate::common::own_time::HANGS;
@@ -12,10 +12,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -35,7 +35,7 @@ fn program() {
 const ROUNDS: u64 = 500;
 const PIECE: usize = 1024;
 
-/// Two clients count in the first word, write a piece each, and send a message.
+/// Runs the server of two clients. Each client adds to the first word, writes its piece, and sends a message.
 fn serve() {
     let node = Node::open(4096, 2);
     for qp in 0..2 {
@@ -78,7 +78,7 @@ fn be_client(number: u8) {
     node.carry_out(0, SendOp::SendWithImm(number.into()), &[]);
 }
 
-/// Launches for both ways to reach another process's memory.
+/// Launches with shared and with private buffers.
 fn launches() -> [Launch; 2] {
     [false, true].map(|private_buffers| Launch { private_buffers, ..launch(Link::Ib) })
 }
@@ -105,7 +105,7 @@ fn two_clients_of_one_server() {
     }
 }
 
-/// Memory that peers write. At the end all its bytes must equal the byte that the test sends.
+/// Offers memory to a peer. At the end, all its bytes must equal the byte that the test sends.
 fn be_target() {
     let node = Node::open(8192, 1);
     say(node.endpoint(0));
@@ -115,7 +115,7 @@ fn be_target() {
     assert!(node.is_all(0, 8192, byte), "not all bytes are {byte}");
 }
 
-/// Forks once, with registered memory and a connected QP, and goes on.
+/// Forks with registered memory and a connected QP, and then uses both. `child` names the child's action.
 fn fork_and_go_on(child: &str) {
     fork_init();
     let node = Node::open(8192, 1);
@@ -131,7 +131,7 @@ fn fork_and_go_on(child: &str) {
     if forked == 0 {
         let copied = node.is_all(0, 8192, 1);
         node.fill(0, 8192, 0xee);
-        // SAFETY: strings. No branch returns.
+        // SAFETY: the arguments are C strings. No branch returns.
         unsafe {
             match child {
                 _ if !copied => libc::_exit(3),
@@ -163,7 +163,7 @@ fn fork_and_go_on(child: &str) {
 
 fn wait_for(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
-    // SAFETY: the child and the variable are this test's.
+    // SAFETY: the child and the variable belong to this test.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
@@ -186,7 +186,7 @@ fn a_fork_leaves_the_parent_as_it_was() {
     }
 }
 
-/// The child opens the device too. Parent and child write into each other's memory.
+/// Forks a child that opens the device too. Parent and child write to each other's memory.
 fn meet_child() {
     fork_init();
     let node = Node::open(4096, 1);
@@ -197,7 +197,7 @@ fn meet_child() {
         std::io::Read::read_exact(from, &mut bytes).expect("the other side has written");
         String::from_utf8_lossy(&bytes).trim().parse::<Endpoint>().expect("an endpoint")
     };
-    // SAFETY: this process has no thread that allocates.
+    // SAFETY: this process has no other thread that allocates.
     let forked = unsafe { libc::fork() };
     assert!(forked >= 0);
     if forked == 0 {
@@ -205,8 +205,8 @@ fn meet_child() {
         let own = Node::open(4096, 1);
         write!(to_parent, "{:<64}", own.endpoint(0)).expect("it can be written");
         exchange(own, &line(&mut from_parent), 7);
-        // Exits like any program, with its exit handlers.
-        // SAFETY: takes a number.
+        // Exits with its exit handlers, like any program.
+        // SAFETY: the call takes only a number.
         unsafe { libc::exit(0) }
     }
     write!(to_child, "{:<64}", node.endpoint(0)).expect("it can be written");
@@ -215,7 +215,8 @@ fn meet_child() {
     assert_eq!(wait_for(forked), 0);
 }
 
-/// Writes a byte over the upper half of the peer's memory. Waits until the peer has written its byte here.
+/// Fills the upper half of the peer's memory with `byte`. Waits until the peer has filled this node's upper
+/// half.
 fn exchange(node: Node, peer: &Endpoint, byte: u8) {
     node.post_recv(0, 1, &[]);
     node.connect(0, peer);
@@ -246,7 +247,7 @@ fn programs_of_all_kinds_at_once() {
         ("ib_read_bw", &["-n", "5000", "-q", "4"], "20000"),
         ("ib_atomic_bw", &["-n", "5000"], "5000"),
         ("ib_send_bw", &["-n", "5000", "-c", "UD", "-s", "1024"], "5000"),
-        // It checks the bytes that it receives.
+        // With `-c`, this program checks the bytes that it receives.
         ("ibv_rc_pingpong", &["-n", "5000", "-c", "-e"], "5000 iters"),
     ];
     if programs.iter().any(|(program, ..)| installed(program).is_none()) {
@@ -276,7 +277,7 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
         program.child.wait().expect("it ends");
     }
     let killed = launch.fabric.unwrap_or_default();
-    // A process of another fabric.
+    // A process of another fabric removes the dead fabric's files.
     let other = common::launch(Link::Ib);
     let mut next = Running::new(&other, HERE, "target");
     let endpoint = next.line();
@@ -287,8 +288,7 @@ fn what_killed_processes_leave_goes_with_the_next_one() {
     assert!(!leaves_something(&other.fabric.unwrap_or_default()));
 }
 
-/// The words that are not zero in the records and queues of this process's segment, which are in several
-/// mappings.
+/// All nonzero words in the records and queues of this process's segment. The segment has several mappings.
 fn words_in_use() -> Vec<*mut u32> {
     const BUFFERS_AT: usize = 1 << 30;
     let hexadecimal = |text: &str| usize::from_str_radix(text, 16).expect("a number");
@@ -301,11 +301,12 @@ fn words_in_use() -> Vec<*mut u32> {
         let is_record = hexadecimal(fields[2]) < BUFFERS_AT;
         (start..end).step_by(4).filter(move |_| is_record).map(|at| at as *mut u32)
     });
-    // SAFETY: within the mappings, which stay.
+    // SAFETY: the addresses are within the mappings, which stay.
     words.filter(|word| unsafe { word.read_volatile() } != 0).collect()
 }
 
-/// Overwrites its own records until the test sends a line. Then restores them, to exit with success.
+/// Overwrites words of this process's own records until the test sends a line. Then restores the records, so
+/// that the process can exit with success.
 fn scribble() {
     let node = Node::open(4096, 1);
     say(node.endpoint(0));
@@ -313,7 +314,7 @@ fn scribble() {
     node.post_recv(0, 32, &[(0, 2048)]);
     let words: Vec<(*mut u32, u32)> = {
         let words = words_in_use();
-        // SAFETY: as in `words_in_use`.
+        // SAFETY: the words are within mappings that stay.
         words.into_iter().map(|word| (word, unsafe { word.read_volatile() })).collect()
     };
     assert!(words.len() > 50, "{} words are in use", words.len());
@@ -327,27 +328,27 @@ fn scribble() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0002);
     while !done.load(std::sync::atomic::Ordering::Relaxed) {
         let (word, right) = words[random.next_u64() as usize % words.len()];
-        // Values of any magnitude, and so often just in or out of range.
+        // The value has a random magnitude, so many values are just in or just out of range.
         let wrong = random.next_u32() >> (random.next_u32() % 32);
-        // SAFETY: as above.
+        // SAFETY: the words are within mappings that stay.
         unsafe { word.write_volatile(wrong) };
-        // Leaves the value for as long as some of the other side's requests take.
+        // Keeps the value for the duration of a few requests of the peer.
         (0..random.next_u64() % 20_000).for_each(|_| std::hint::spin_loop());
-        // Restores the word mostly, so that requests get far.
+        // Restores most words, so that some requests succeed.
         if !random.next_u64().is_multiple_of(16) {
-            // SAFETY: as above.
+            // SAFETY: the words are within mappings that stay.
             unsafe { word.write_volatile(right) };
         }
         if random.next_u64().is_multiple_of(64) {
-            // SAFETY: as above.
+            // SAFETY: the words are within mappings that stay.
             words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the words are within mappings that stay.
     words.iter().for_each(|(word, right)| unsafe { word.write_volatile(*right) });
 }
 
-/// Sends all kinds of requests to a process that overwrites its records.
+/// Sends requests of several kinds to a process that overwrites its own records.
 fn meet_scribbler() {
     const OWN: usize = 4096;
     let node = Node::open(2 * OWN, 1);
@@ -373,7 +374,7 @@ fn meet_scribbler() {
         let bytes = if atomic { 8 } else { [8, 64, 1024, 4000][random.next_u64() as usize % 4] };
         let inline = if bytes <= 64 && !matches!(op, SendOp::Read(_)) && !atomic { INLINED } else { 0 };
         node.post(0, &[Wr { op, buffers: &[(0, bytes)], flags: SIGNALED | inline }]);
-        // A request waits for a lock whose holder seems to live.
+        // A request may wait long for a lock whose holder seems to be alive.
         let posted = std::time::Instant::now();
         let wc = loop {
             if let Some(wc) = node.poll() {
@@ -406,7 +407,7 @@ fn a_neighbour_that_scribbles_over_its_records_does_no_harm() {
         other.tell(&endpoint);
         other.tell("go");
         other.end("the neighbour of a process that scribbles");
-        // It may be dead: it gave wrong addresses of its memory, and its peer wrote there.
+        // The scribbler may have crashed: if its records give wrong addresses, its peer writes there.
         let _ = writeln!(scribbler.hears, "enough");
         scribbler.child.wait().expect("it ends");
     }

@@ -1,4 +1,4 @@
-//! Debian's programs, unmodified, on the software NIC. Skipped if they are not installed.
+//! Runs unmodified programs of Debian on the software NIC. A test is skipped if its program is not installed.
 
 use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, library, pair, text, wait_for_listener,
@@ -26,7 +26,8 @@ fn the_link_is_what_was_asked_for() {
     }
 }
 
-/// A process that begins a fabric removes dead fabrics. It must not remove a fabric that is just beginning.
+/// Starts several fabrics at the same time. A process that begins a fabric removes dead fabrics, and must not
+/// remove a fabric that is just beginning.
 #[test]
 fn fabrics_begin_at_once() {
     let Some(program) = installed("ibv_devinfo") else { return };
@@ -74,7 +75,7 @@ fn the_ping_pong_of_xrc() {
     }
 }
 
-/// On InfiniBand, perftest would ask a subnet manager first.
+/// Runs perftest with multicast on RoCE. On InfiniBand, perftest first asks a subnet manager.
 #[test]
 fn perftest_by_multicast() {
     for program in ["ib_send_lat", "ib_send_bw"] {
@@ -140,11 +141,11 @@ fn a_thousand_qps() {
 #[test]
 fn without_privilege() {
     let (Some(setpriv), Some(_)) = (installed("setpriv"), installed("ib_send_lat")) else { return };
-    // SAFETY: takes nothing, cannot fail.
+    // SAFETY: the call takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: only root can become nobody; all other tests run without privilege then");
     }
-    // A copy that the user `nobody` may read.
+    // A copy of the library that the user `nobody` may read.
     let directory = std::env::temp_dir().join(format!("doorbell-test-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory can be made");
     let copy = directory.join("libibverbs.so");
@@ -173,7 +174,8 @@ fn without_privilege() {
     std::fs::remove_dir_all(&directory).expect("the copy can be removed");
 }
 
-/// Waits until a program has used half a second of processor time. Then it polls, and no longer connects.
+/// Waits until a program has used half a second of processor time. By then the program has connected and
+/// polls.
 fn wait_until_it_works(child: &mut Child) {
     // Fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
     let processor_time = |pid: u32| -> u64 {

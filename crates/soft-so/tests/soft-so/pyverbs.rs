@@ -1,4 +1,4 @@
-//! rdma-core's own tests, by pyverbs. Skipped if they are not installed.
+//! Runs rdma-core's own tests, which use pyverbs. The test is skipped if they are not installed.
 
 use crate::common;
 use doorbell_launch::Link;
@@ -31,7 +31,7 @@ const MODULES: [&str; 19] = [
     "tag_matching",
 ];
 
-/// Tests that must pass and not be skipped: tests of memory windows, of XRC, of rdma_cm and its multicast.
+/// Tests that must pass and must not be skipped: tests of memory windows, XRC, rdma_cm and its multicast.
 const NEEDED: [&str; 25] = [
     "test_rdmacm_sync_traffic",
     "test_rdmacm_async_traffic",
@@ -60,7 +60,7 @@ const NEEDED: [&str; 25] = [
     "test_ro_xrc_traffic",
 ];
 
-/// The permitted skips: how their reason begins, and why it is acceptable. Any other skip fails.
+/// The permitted skips: the beginning of the test's reason, and an explanation. Any other skip is an error.
 const SKIPS: [(&str, &str); 13] = [
     ("Link layer of port=1 is InfiniBand", "a test of RoCE"),
     ("All gid indices populated", "there is no empty GID"),
@@ -97,7 +97,7 @@ fn pyverbs() {
     assert!(passed >= 200, "{passed} tests passed with both links, 100 or more with each are known to");
 }
 
-/// Runs the tests. Returns how many passed.
+/// Runs the tests. Returns the number of tests that passed.
 fn run(tests: &Path, link: Link) -> usize {
     let mut command = common::command(&common::launch(link), Path::new(PYTHON), &[]);
     let search = format!("{}:{}", tests.display(), tests.parent().unwrap_or(tests).display());
@@ -107,8 +107,8 @@ fn run(tests: &Path, link: Link) -> usize {
     let said = common::text(&output);
     assert!(output.status.success(), "{said}");
     for name in NEEDED {
-        // Behind a test's name come its module, perhaps its description, perhaps lines of the NIC, and the
-        // outcome.
+        // A test's name is followed by its module, perhaps its description, perhaps lines of the software
+        // NIC, and the outcome.
         let after = said.split_once(&format!("{name} (")).map_or("", |(_, after)| after);
         let outcome = after.split_once(" ... ").map_or("", |(_, after)| after);
         let outcome = outcome.lines().find(|line| !line.starts_with("doorbell: ")).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Verbs that fail. Tests check result and errno of each, because programs print `%m` however a verb reports
-//! its error.
+//! Tests verbs that fail: each must return an error and set errno. Programs print `%m` after any failed verb.
 
 use crate::common::running::{alone, role};
 use crate::common::verbs::{INLINED, Node, PORT, call, errno, state, to_lid};
@@ -16,10 +15,10 @@ use libc::{EBUSY, EINVAL, ENOENT, ENOMEM, ENOSYS, EOPNOTSUPP, c_char, c_int, c_v
 use std::mem::{offset_of, zeroed};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -30,10 +29,10 @@ fn program() {
     }
 }
 
-/// Asserts that a verb fails: it sets errno to `expected`, and returns `expected`, its negative or -1.
+/// Asserts that a verb sets errno to `expected`, and returns `expected`, `-expected` or -1.
 #[track_caller]
 fn fails(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
-    // SAFETY: the thread's own errno.
+    // SAFETY: errno belongs to this thread.
     unsafe { *libc::__errno_location() = 0 };
     let returned = call();
     let left = errno();
@@ -41,7 +40,7 @@ fn fails(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     assert!(told && left == expected, "{verb}: {returned}, errno {left}, not {expected}");
 }
 
-/// Like [`fails`], for a verb that returns an errno.
+/// Asserts that a verb fails like [`fails`], and returns `expected` itself.
 #[track_caller]
 fn returns(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     fails(verb, expected, || {
@@ -51,7 +50,7 @@ fn returns(verb: &str, expected: c_int, call: impl FnOnce() -> c_int) {
     });
 }
 
-/// Like [`fails`], for a verb that returns an object.
+/// Asserts that a verb returns a null object and sets errno to `expected`.
 #[track_caller]
 fn makes_none<T>(verb: &str, expected: c_int, call: impl FnOnce() -> *mut T) {
     fails(verb, expected, || if call().is_null() { expected } else { 0 });
@@ -103,7 +102,7 @@ fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
     call!(c"ibv_modify_qp"(qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, mask => c_int) -> c_int)
 }
 
-/// All verbs that a program's arguments can make fail.
+/// Calls all verbs that can fail because of a program's arguments.
 fn refusals() {
     let node = Node::open(8192, 1);
     node.connect(0, &node.endpoint(0));
@@ -113,7 +112,7 @@ fn refusals() {
     extended(&node);
 }
 
-/// Objects that cannot be created, changed or destroyed.
+/// Calls that cannot create, change or destroy an object.
 fn objects(node: &Node) {
     makes_none("ibv_create_cq", EINVAL, || create_cq(node, 0, null_mut()));
     makes_none("ibv_create_srq", EINVAL, || create_srq(node, 0));
@@ -273,16 +272,16 @@ fn queries(node: &Node) {
 
 /// Posts and polls that are refused.
 fn posts(node: &Node) {
-    // SAFETY: a live context.
+    // SAFETY: the context is live.
     let ops = unsafe { &(*node.context).ops };
     let (post_send, post_recv) = (ops.post_send.expect("served"), ops.post_recv.expect("served"));
     let mut sges = [ibv_sge { addr: 0, length: 64, lkey: 0 }; 64];
     let mut send = |qp: *mut ibv_qp, opcode: u32, num_sge: c_int, send_flags: u32| {
-        // SAFETY: integers, pointers and a union of these, which may all be zero.
+        // SAFETY: the struct has integers, pointers and a union of these, which may be zero.
         let mut wr: ibv_send_wr = unsafe { zeroed() };
         (wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (sges.as_mut_ptr(), num_sge, opcode, send_flags);
         let mut bad = null_mut();
-        // SAFETY: a live QP and a work request that lives as long as the call.
+        // SAFETY: the QP is live, and the work request outlives the call.
         let returned = unsafe { post_send(qp, &mut wr, &mut bad) };
         assert!(returned == 0 || bad == &raw mut wr);
         returned
@@ -293,7 +292,7 @@ fn posts(node: &Node) {
     returns("ibv_post_send of too many SGEs", EINVAL, || send(connected, code, 64, 0));
     returns("ibv_post_send of too much inline", EINVAL, || send(connected, code, 4, INLINED));
     returns("ibv_post_send in Reset", EINVAL, || send(new, code, 0, 0));
-    // The queue is full once all its entries wait for a RECV.
+    // The posted SENDs wait for a RECV, so the queue becomes full.
     let sent = (0..1000).map(|_| send(connected, code, 0, 0)).take_while(|returned| *returned == 0).count();
     assert!(sent > 0);
     returns("ibv_post_send to a full queue", ENOMEM, || send(connected, code, 0, 0));
@@ -301,7 +300,7 @@ fn posts(node: &Node) {
     let mut recv = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 64 };
     let mut post = |qp: *mut ibv_qp| {
         let mut bad = null_mut();
-        // SAFETY: as above.
+        // SAFETY: the QP is live, and the RECV outlives the call.
         unsafe { post_recv(qp, &mut recv, &mut bad) }
     };
     returns("ibv_post_recv of too many SGEs", EINVAL, || post(connected));
@@ -310,26 +309,26 @@ fn posts(node: &Node) {
     let shared = |num_sge: c_int| {
         let mut recv = ibv_recv_wr { num_sge, ..recv };
         let mut bad = null_mut();
-        // SAFETY: as above.
+        // SAFETY: the SRQ is live, and the RECV outlives the call.
         unsafe { ops.post_srq_recv.expect("served")(srq, &mut recv, &mut bad) }
     };
     returns("ibv_post_srq_recv of too many SGEs", EINVAL, || shared(64));
     assert_eq!((shared(0), shared(0)), (0, 0));
     returns("ibv_post_srq_recv to a full queue", ENOMEM, || shared(0));
     fails("ibv_poll_cq", EINVAL, || {
-        // SAFETY: a live CQ, and room for no completion.
+        // SAFETY: the CQ is live. The call refuses the count, so it writes nothing.
         unsafe { ops.poll_cq.expect("served")(node.cq, -1, null_mut()) }
     });
-    // SAFETY: a live PD.
+    // SAFETY: the PD is live.
     makes_none("ibv_alloc_mw", EINVAL, || unsafe { ops.alloc_mw.expect("served")(node.pd, 3) });
 }
 
-/// The operations that verbs.h finds before the context.
+/// Checks the operations that verbs.h calls by tables: `verbs_context`, extended CQs and extended QPs.
 fn extended(node: &Node) {
-    // SAFETY: a context of this library lies within such a struct.
+    // SAFETY: each context of this library is part of such a struct.
     let verbs =
         unsafe { &*node.context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>() };
-    // SAFETY: live objects, and structs of this function. That holds below too.
+    // SAFETY: all objects are live, and all structs belong to this function.
     unsafe {
         let mut port = ibv_port_attr::default();
         returns("query_port", EINVAL, || {
@@ -360,11 +359,11 @@ fn extended(node: &Node) {
         let mut unknown = 1u32;
         let start = (*cq).start_poll.expect("served");
         returns("ibv_start_poll", EINVAL, || start(cq, (&raw mut unknown).cast()));
-        // An empty CQ is no failure.
+        // ENOENT from an empty CQ is not a failure, so errno stays unchanged.
         *libc::__errno_location() = 0;
         let empty = [start(cq, null_mut()), (*cq).next_poll.expect("served")(cq)];
         assert_eq!((empty, errno()), ([ENOENT; 2], 0));
-        // The cast of ibv_qp_to_qp_ex(3).
+        // ibv_qp_to_qp_ex(3) makes this cast.
         let qp = node.qps[0].cast::<ibv_qp_ex>();
         returns("ibv_wr_complete", EINVAL, || {
             (*qp).wr_start.expect("served")(qp);
@@ -380,16 +379,16 @@ fn a_verb_that_fails_sets_errno() {
     alone(Link::Ib, HERE, "refusals");
 }
 
-/// As many protection domains and address handles as the device reports, and not one more.
+/// Creates as many protection domains and address handles as the device reports, and fails to create more.
 fn limits() {
     let node = Node::open(4096, 0);
-    // SAFETY: integers.
+    // SAFETY: the struct has only integers, which may be zero.
     let mut about: ibv_device_attr = unsafe { zeroed() };
     let asked = call!(c"ibv_query_device"(
         node.context => *mut ibv_context, &raw mut about => *mut ibv_device_attr
     ) -> c_int);
     assert_eq!(asked, 0);
-    // The node has one of them.
+    // The node already has one protection domain.
     let pds: Vec<*mut ibv_pd> = (1..about.max_pd).map(|_| alloc_pd(&node)).collect();
     assert!(pds.iter().all(|pd| !pd.is_null()), "fewer PDs than {}", about.max_pd);
     makes_none("ibv_alloc_pd", ENOMEM, || alloc_pd(&node));

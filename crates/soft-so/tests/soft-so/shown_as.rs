@@ -1,4 +1,4 @@
-//! A device that is presented as a profile's NIC has no higher limits than that NIC.
+//! Tests a device that is presented as a profile's NIC. The device reports and enforces the NIC's limits.
 
 use crate::common::running::role;
 use crate::common::verbs::{Node, call, errno};
@@ -24,7 +24,7 @@ fn its_limits_are_told_and_hold() {
 
 /// Whether a QP with these capacities can be created.
 fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
-    // SAFETY: integers and pointers, which may be zero.
+    // SAFETY: the struct has integers and pointers, which may be zero.
     let mut attr: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
     (attr.send_cq, attr.recv_cq, attr.cap, attr.qp_type) = (node.cq, node.cq, cap, QpType::Rc.to_c());
     let qp = call!(c"ibv_create_qp"(node.pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr) -> *mut ibv_qp);
@@ -43,7 +43,7 @@ fn can_make(node: &Node, cap: ibv_qp_cap) -> bool {
 fn program() {
     let nic = Profile::named_or_file(&role()).expect("it is built in").device.nic;
     let node = Node::open(64, 0);
-    // SAFETY: integers, which may be zero.
+    // SAFETY: the struct has only integers, which may be zero.
     let mut told: ibv_device_attr = unsafe { std::mem::zeroed() };
     let queried = call!(c"ibv_query_device"(
         node.context => *mut ibv_context, &raw mut told => *mut ibv_device_attr

@@ -1,4 +1,4 @@
-//! Statistics of programs whose posts are known, exact to the last work request.
+//! Tests the statistics of programs whose posts are known. All counts must be exact.
 
 use crate::common::running::role;
 use crate::common::verbs::{INLINED, Node, SIGNALED, Wr};
@@ -11,10 +11,10 @@ use doorbell_verbs::{Opcode, QpType, SendOp};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The program of these tests: this executable again.
+/// The program that the tests start: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -54,7 +54,7 @@ fn program() {
     node.completions(2);
 }
 
-/// A launch that counts, and the file of its JSON.
+/// A launch with statistics, and their JSON file.
 fn counting(test: &str) -> (Launch, PathBuf) {
     let json = std::env::temp_dir().join(format!("doorbell-{test}-{}.json", std::process::id()));
     let stats = Stats { profile: "cib".into(), print: true, json: Some(json.clone()), ..Stats::default() };
@@ -67,7 +67,7 @@ fn read(file: &PathBuf) -> Value {
     serde_json::from_str(&written).expect("it is JSON")
 }
 
-/// Asserts that a part of an object has these values.
+/// Asserts that an object has all values of `expected`. It may have others.
 #[track_caller]
 fn expect(found: &Value, expected: Value) {
     for (key, value) in expected.as_object().expect("an object") {
@@ -75,14 +75,14 @@ fn expect(found: &Value, expected: Value) {
     }
 }
 
-/// Asserts that two numbers are nearly equal. The first was written as text.
+/// Asserts that a number of the report equals `expected`, except for rounding.
 #[track_caller]
 fn is_about(found: &Value, expected: f64) {
     let found = found.as_f64().expect("a number");
     assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
 }
 
-/// The shape of signalled work requests in lists of this length.
+/// The shape of a signalled work request in a list of `list` work requests.
 fn posts(opcode: Opcode, payload: u32, sges: u32, inline: bool, list: u32) -> PostShape {
     let method = Generation::Mlx5.posting().method(list);
     PostShape { opcode, qp_type: QpType::Rc, payload, sges, inline, signaled: true, method }
@@ -134,8 +134,8 @@ fn every_qp_is_told_exactly() {
         }),
     );
     is_about(&first["outstanding_mean"], (15.0 + 5.0 * (1.0 + 2.0 + 3.0 + 4.0)) / 35.0);
-    // WQEs by MMIO: two lines for an atomic, one for any other work request. A doorbell of 8 bytes for each
-    // list, and for each call that posts RECVs.
+    // A list of one work request goes to the device as a WQE by MMIO: two cache lines for an atomic, one for
+    // any other request. A longer list, and each call that posts RECVs, rings a doorbell of 8 bytes.
     let pcie = &first["pcie"];
     expect(pcie, json!({"mmio_writes": 13 + 2 * 2 + 5 + 2, "mmio_bytes": (13 + 2 * 2) * 64 + (5 + 2) * 8}));
     let cib = Profile::named("cib").expect("it is built in");
@@ -182,7 +182,7 @@ fn every_qp_is_told_exactly() {
     is_all_printed(&text(&output), first["qp_num"].as_u64().expect("a number"));
 }
 
-/// Asserts that the printed form has the values of the JSON.
+/// Asserts that the printed statistics of a QP have the values of the JSON.
 fn is_all_printed(text: &str, qp_num: u64) {
     let begin = text.find(&format!("QP {qp_num:#x}, RC")).expect("the QP is there");
     let printed: Vec<&str> = text[begin..].lines().skip(1).take(8).map(str::trim).collect();
@@ -222,7 +222,7 @@ fn what_was_posted_is_told() {
     assert_eq!(total["payload_bytes"], 1600 * 64);
     assert_eq!(total["doorbells"], 100);
     assert_eq!(total["wqes_per_doorbell"]["16"], 100);
-    // A doorbell of 8 bytes for each list.
+    // Each of the 100 lists rings a doorbell of 8 bytes.
     assert_eq!(total["pcie"]["mmio_bytes"], 800);
     let workload = &report["workload"];
     assert_eq!(workload["verb"], "write");

@@ -1,5 +1,5 @@
-//! Programs that work here but not on a NIC, and how strict mode treats them. Correct programs run in strict
-//! mode.
+//! Tests strict mode: it reports programs that work on the software NIC but not on a NIC, and it runs correct
+//! programs.
 
 use crate::common::running::{role, say};
 use crate::common::verbs::{Node, Retries, SIGNALED, Wr, call, to_lid};
@@ -13,10 +13,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -41,30 +41,30 @@ fn looped() -> Node {
     node
 }
 
-/// Fills the send queue, and posts once more.
+/// Fills the send queue with unsignalled work requests, and posts one more.
 fn unsignalled() {
     let node = looped();
     let op = SendOp::Write(node.endpoint(0).at(0));
     for _ in 0..64 {
         node.post(0, &[Wr { op, buffers: &[(64, 8)], flags: 0 }]);
     }
-    // SAFETY: integers, pointers and a union of these, which may all be zero.
+    // SAFETY: the struct has integers, pointers and a union of these, which may be zero.
     let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
     wr.opcode = 2;
     let mut bad = null_mut();
-    // SAFETY: a live QP and a work request that lives as long as the call.
+    // SAFETY: the QP is live, and the work request outlives the call.
     let posted = unsafe { (*node.context).ops.post_send.expect("served")(node.qps[0], &mut wr, &mut bad) };
     assert_eq!(posted, libc::ENOMEM);
 }
 
-/// The second SGE of a RECV lies in no region. The message does not reach it.
+/// Posts a RECV whose second SGE is in no region. The message fits into the first SGE.
 fn post_bad_recv() {
     let node = looped();
     let mut sges = node.sges(&[(0, 64), (64, 64)]);
     sges[1].lkey ^= 0x100_0000;
     let mut wr = ibv_recv_wr { wr_id: 7, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 2 };
     let mut bad = null_mut();
-    // SAFETY: a live QP and a RECV that lives as long as the call.
+    // SAFETY: the QP is live, and the RECV outlives the call.
     let posted = unsafe { (*node.context).ops.post_recv.expect("served")(node.qps[0], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
     node.post(0, &[Wr { op: SendOp::Send, buffers: &[(128, 64)], flags: SIGNALED }]);
@@ -74,11 +74,11 @@ fn post_bad_recv() {
 fn post_bad_send() {
     let node = looped();
     let mut sge = ibv_sge { addr: 64, length: 8, lkey: 0x77_0001 };
-    // SAFETY: as above.
+    // SAFETY: the struct has integers, pointers and a union of these, which may be zero.
     let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
     (wr.opcode, wr.send_flags, wr.sg_list, wr.num_sge) = (2, SIGNALED, &mut sge, 1);
     let mut bad = null_mut();
-    // SAFETY: as above.
+    // SAFETY: the QP is live, and the work request outlives the call.
     let posted = unsafe { (*node.context).ops.post_send.expect("served")(node.qps[0], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
     node.completion(WcStatus::LocProtErr);
@@ -88,7 +88,7 @@ fn deregister(node: &Node) {
     assert_eq!(call!(c"ibv_dereg_mr"(node.mr => *mut ibv_mr) -> c_int), 0);
 }
 
-/// The WRITE is done, but its completion was not polled.
+/// Deregisters memory before the completion of its WRITE is polled.
 fn free_of_send() {
     let node = looped();
     let op = SendOp::Write(node.endpoint(0).at(0));
@@ -126,19 +126,19 @@ fn lose_datagram() {
     }
 }
 
-/// In strict mode, results appear when their completions are polled.
+/// Checks that in strict mode, fetched bytes appear only when their completion is polled.
 fn look_early() {
     let node = looped();
     let own = node.endpoint(0);
     node.fill(0, 64, 5);
-    // A READ into two pieces without a completion of its own, then an atomic, then another READ.
+    // An unsignalled READ into two SGEs, then an atomic, then another READ.
     let list = [
         Wr { op: SendOp::Read(own.at(0)), buffers: &[(1024, 40), (2048, 24)], flags: 0 },
         Wr { op: SendOp::FetchAdd { remote: own.at(4096), add: 3 }, buffers: &[(1200, 8)], flags: SIGNALED },
         Wr { op: SendOp::Read(own.at(0)), buffers: &[(3000, 16)], flags: SIGNALED },
     ];
     node.post(0, &list);
-    // An early look finds bytes that nobody has written.
+    // Before the poll, the targets hold strict mode's pattern.
     assert!(node.is_all(1024, 40, 0xdb) && node.is_all(2048, 24, 0xdb) && node.is_all(1200, 8, 0xdb));
     node.completions(1);
     assert!(node.is_all(1024, 40, 5) && node.is_all(2048, 24, 5) && node.is_all(1200, 8, 0));
@@ -151,7 +151,7 @@ fn look_early() {
     assert!(node.is_all(3000, 16, 0xdb));
 }
 
-/// Uses all these features correctly.
+/// Uses the features of the other roles correctly.
 fn behave() {
     let node = looped();
     let own = node.endpoint(0);
@@ -184,12 +184,12 @@ fn behave() {
 fn run(role: &str, strict: Option<Strict>) -> Output {
     let launch = Launch { strict, ..launch(Link::Ib) };
     let child = own_program(&launch, HERE, role).spawn().expect("it starts");
-    // The program is killed by its own alarm if it hangs.
+    // If the program hangs, its own alarm kills it.
     child.wait_with_output().expect("it can be heard")
 }
 
-/// The NIC's lines, from standard error. On standard output the harness prints this module's name, which
-/// contains `strict`.
+/// The program's standard error. Standard output does not count, because the test harness prints this
+/// module's name there, which contains `strict`.
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

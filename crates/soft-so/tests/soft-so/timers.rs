@@ -1,4 +1,4 @@
-//! The times after which a requester sends again, and `--timers fast`.
+//! Tests the wait after an RNR NAK, and `--timers fast`, which removes the wait.
 
 use crate::common::running::role;
 use crate::common::verbs::{Node, Retries, SIGNALED, Wr, to_lid};
@@ -7,13 +7,14 @@ use doorbell_launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use std::time::{Duration, Instant};
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The wait that the value 0 of `min_rnr_timer` stands for. rdma_cm(7) sets this value.
+/// The wait for the value 0 of `min_rnr_timer`. rdma_cm(7) sets this value.
 const WAIT: Duration = Duration::from_micros(655_360);
 
-/// The program of these tests: this executable again. It sends messages whose RECVs come too late.
+/// The program that the tests start: this executable again. It posts the RECV of each message after the
+/// message.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -33,7 +34,7 @@ fn program() {
     }
 }
 
-/// Runs the program with this number of late messages. Returns the time that it took.
+/// Runs the program with this number of late RECVs. Returns the time that the program took.
 fn run(launch: &Launch, messages: u32) -> Duration {
     let role = messages.to_string();
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Posts and completions as a trace. It has a slice for each work request, however the program ends.
+//! Traces of posts and completions. A trace has a slice for each work request even if the program is killed.
 
 use crate::common::running::role;
 use crate::common::verbs::{Node, SIGNALED, Wr};
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The program of these tests: this executable again.
+/// The program that the tests start: this executable again.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -27,10 +27,11 @@ fn program() {
     node.completions(1);
     node.post(0, &[Wr { op: SendOp::Send, buffers: &[(64, 16)], flags: SIGNALED }]);
     node.completions(2);
-    // The READ is not allowed, so the remaining RECVs are flushed. Polls until the READ's own completion.
+    // The READ exceeds the region and fails, so the remaining RECVs are flushed (status 5). Polls until the
+    // READ's own completion.
     node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(64, 8)], flags: SIGNALED }]);
     while node.poll().is_none_or(|wc| wc.status == 5) {}
-    // SAFETY: takes numbers.
+    // SAFETY: the call takes only numbers.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
@@ -38,7 +39,7 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}-{name}.json", std::process::id()))
 }
 
-/// The events of a file. The file lacks the closing bracket.
+/// Reads and removes a trace file, and returns its events. The JSON array lacks the closing bracket.
 fn events(path: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("it can be read");
     std::fs::remove_file(path).expect("it can be removed");
@@ -46,7 +47,7 @@ fn events(path: &PathBuf) -> Vec<Value> {
     serde_json::from_str(&whole).expect("it is JSON but for its end")
 }
 
-/// Slices by track and name: how many begin, and how many of these end later.
+/// Counts the slices of each track and name: the slices that begin, and those of them that also end.
 fn slices(events: &[Value]) -> HashMap<String, (usize, usize)> {
     let mut open: HashMap<&str, (f64, String)> = HashMap::new();
     let mut all: HashMap<String, (usize, usize)> = HashMap::new();
@@ -113,7 +114,7 @@ fn no_more_is_traced_than_is_to_be() {
 fn processes_share_a_trace() {
     let path = file("pair");
     let launch = Launch { trace: Some((path.clone(), 100_000)), ..launch(Link::Ib) };
-    // Each `command` begins the file again. The server has its first events after that.
+    // Each `command` truncates the file. The server's first events come after the last of these calls.
     if pair(&launch, "ib_write_bw", &["-n", "320", "-s", "64", "--post_list", "16"]).is_none() {
         return;
     }

@@ -1,5 +1,5 @@
-//! Why a QP is in error. The requester's process and the responder's process each print one line, with the
-//! check that failed.
+//! Tests the lines that explain why a QP is in error. The requester's process and the responder's process
+//! each print one line, with the check that failed.
 
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, state, to_gid, to_lid};
@@ -11,10 +11,10 @@ use doorbell_verbs::{AccessFlags, QpState, QpType, RemoteAddr, SendOp, WcStatus}
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -35,7 +35,7 @@ fn program() {
 const BYTES: usize = 8192;
 const RETRIES: Retries = Retries { timeout: 1, retry_cnt: 1, rnr_retry: 1 };
 
-/// Two connected QPs of one process. A test alters the second.
+/// Two QPs of one process. QP 0 is the requester, QP 1 is the responder.
 struct Ends {
     node: Node,
     ends: [Endpoint; 2],
@@ -48,14 +48,14 @@ impl Ends {
         Ends { node, ends }
     }
 
-    /// Connects both QPs. `alter` changes the responder's attributes.
+    /// Connects both QPs with each other. `alter` changes the responder's attributes.
     fn connect(&self, alter: impl Fn(&mut ibv_qp_attr) -> c_int) {
         self.node.connect_with(0, &self.ends[1], RETRIES);
         self.node.connect_altered(1, to_lid(self.ends[0].lid), self.ends[0].qpn, RETRIES, alter);
     }
 }
 
-/// Waits for the next completion.
+/// Waits for the next completion. Returns its `wr_id` and status.
 fn next(node: &Node) -> (u64, WcStatus) {
     loop {
         if let Some(wc) = node.poll() {
@@ -65,16 +65,16 @@ fn next(node: &Node) -> (u64, WcStatus) {
     }
 }
 
-/// Waits until a work request has failed with this status, and skips all other completions.
+/// Waits until a work request fails with this status, skips all other completions, and queries all QPs.
 fn failed(node: &Node, status: WcStatus) {
     while next(node).1 != status {}
     node.qps.iter().for_each(|qp| look(*qp));
 }
 
-/// Queries a QP's state, like a program that has not noticed the error yet.
+/// Queries a QP's state, as a program does that has not noticed the error yet.
 fn look(qp: *mut ibv_qp) {
     let mut attr = state(QpState::Reset);
-    // SAFETY: integers and pointers, which may be zero.
+    // SAFETY: the struct has integers and pointers, which may be zero.
     let mut init: ibv_qp_init_attr = unsafe { std::mem::zeroed() };
     let asked = call!(c"ibv_query_qp"(
         qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, IBV_QP_STATE => c_int,
@@ -83,7 +83,7 @@ fn look(qp: *mut ibv_qp) {
     assert_eq!(asked, 0);
 }
 
-/// Prints for the test the parts that the lines of requester and responder must contain.
+/// Tells the test the parts that the lines of requester and responder must contain.
 fn expect(lines: &[(&str, u32, &[String])]) {
     for (whose, qpn, parts) in lines {
         say(format!("{whose}|QP {qpn:#x} (RC) is in error|{}", parts.join("|")));
@@ -105,7 +105,7 @@ fn other_pd(node: &Node) -> *mut ibv_pd {
     call!(c"ibv_alloc_pd"(node.context => *mut ibv_context) -> *mut ibv_pd)
 }
 
-/// A process whose two QPs make the mistake `case`.
+/// Makes the mistake `case` with the two QPs of this process, and tells the test the expected lines.
 fn fail(case: &str) {
     let ends = Ends::new();
     let Ends { node, ends: [here, there] } = &ends;
@@ -285,7 +285,7 @@ fn fail(case: &str) {
             alone(silent, &["the responder's rq_psn is 0x1234, but the requester's sq_psn is 0x0".into()]);
         }
         "nobody" => {
-            // A number in another process's range.
+            // A QP number in the range of another process.
             let nobody = there.qpn ^ 1 << 20;
             node.connect_by(0, to_lid(there.lid), nobody, RETRIES);
             post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
@@ -325,18 +325,18 @@ fn fail(case: &str) {
 fn recv(node: &Node, qp: usize, sge: &mut ibv_sge) {
     let mut wr = doorbell_abi::ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sge, num_sge: 1 };
     let mut bad = null_mut();
-    // SAFETY: a live QP and a RECV that lives as long as the call.
+    // SAFETY: the QP is live, and the RECV outlives the call.
     let posted = unsafe { (*node.context).ops.post_recv.expect("served")(node.qps[qp], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
 }
 
-/// Posts a SEND of this piece on QP 0.
+/// Posts a SEND with this SGE on QP 0.
 fn post_sge(node: &Node, sge: &mut ibv_sge) {
-    // SAFETY: integers, pointers and a union of these, which may all be zero.
+    // SAFETY: the struct has integers, pointers and a union of these, which may be zero.
     let mut wr: doorbell_abi::ibv_send_wr = unsafe { std::mem::zeroed() };
     (wr.sg_list, wr.num_sge, wr.opcode, wr.send_flags) = (sge, 1, 2, SIGNALED);
     let mut bad = null_mut();
-    // SAFETY: a live QP and a work request that lives as long as the call.
+    // SAFETY: the QP is live, and the work request outlives the call.
     let posted = unsafe { (*node.context).ops.post_send.expect("served")(node.qps[0], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
 }
@@ -370,7 +370,8 @@ fn fill_cq(node: &Node, here: Endpoint) {
     )]);
 }
 
-/// Runs a program that prints the lines to expect. Checks that its errors are exactly these lines.
+/// Runs a program that prints the expected lines on standard output. Asserts that exactly these lines are on
+/// its standard error.
 #[track_caller]
 fn check(launch: &Launch, case: &str) {
     let output = finish(own_program(launch, HERE, case).spawn().expect("it starts"), case);
@@ -420,7 +421,7 @@ fn each_refusal_says_what_was_looked_at() {
     check(&launch(Link::Roce), "gid");
 }
 
-/// Memory that was registered and then unmapped.
+/// The remote address of memory that was registered and then unmapped.
 fn unmapped(node: &Node) -> RemoteAddr {
     let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the kernel chooses the address.
@@ -428,7 +429,7 @@ fn unmapped(node: &Node) -> RemoteAddr {
     let mr = call!(c"ibv_reg_mr"(
         node.pd => *mut ibv_pd, mapped => *mut c_void, 4096 => usize, 15 => c_int
     ) -> *mut ibv_mr);
-    // SAFETY: a page of this function, and a live region.
+    // SAFETY: the page belongs to this function, and the region is live.
     unsafe {
         assert_eq!(libc::munmap(mapped, 4096), 0);
         RemoteAddr { addr: mapped as u64, rkey: (*mr).rkey }
@@ -445,7 +446,7 @@ fn respond_to_peer() {
         node.post_recv(qp, 1, &[]);
     }
     say("ready");
-    // It learns of both errors by its flushed RECVs alone.
+    // The flushed RECVs are the only sign of both errors on this side.
     for _ in 0..2 {
         assert_eq!(next(&node).1, WcStatus::WrFlushErr);
     }
@@ -464,7 +465,7 @@ fn request_of_peer() {
     }
     say("ready");
     hear();
-    // The third request of a list on the first QP is refused. The request behind it is flushed.
+    // On the first QP, the responder refuses the third request of a list. The fourth request is flushed.
     let outside = peers[0].at(BYTES - 8);
     let write = |remote| Wr { op: SendOp::Write(remote), buffers: &[(0, 16)], flags: SIGNALED };
     node.post(0, &[write(peers[0].at(0)), write(peers[0].at(16)), write(outside), write(peers[0].at(0))]);
@@ -553,7 +554,7 @@ fn outlive_peer() {
     node.carry_out(0, SendOp::Write(peer.at(0)), &[(0, 8)]);
     say("met");
     hear();
-    // This process learns of the peer's exit a moment later.
+    // This process notices the peer's exit a moment later. Until then, requests succeed.
     loop {
         node.post(0, &[Wr { op: SendOp::Write(peer.at(0)), buffers: &[(0, 8)], flags: SIGNALED }]);
         match next(&node).1 {
@@ -589,7 +590,7 @@ fn a_peer_that_has_ended_is_named() {
     }
 }
 
-/// More QPs fail than get a line each.
+/// Causes errors on more QPs than the number that get a line each.
 fn many() {
     let node = Node::open(4096, 30);
     for qp in 0..30 {
@@ -597,7 +598,7 @@ fn many() {
         node.connect_with(qp, &own, RETRIES);
         node.post(qp, &[Wr { op: SendOp::Write(own.at(4096)), buffers: &[(0, 8)], flags: SIGNALED }]);
         node.completion(WcStatus::RemAccessErr);
-        // A further request fails in this life of the QP. A reset begins another life.
+        // A second failed request of a QP before its reset gets no line.
         node.post(qp, &[Wr { op: SendOp::Write(own.at(4096)), buffers: &[(0, 8)], flags: SIGNALED }]);
         node.completion(WcStatus::WrFlushErr);
     }
@@ -622,7 +623,7 @@ fn many_qps_in_error_are_not_told_of_each() {
     assert_eq!(said(&Launch { quiet: true, ..launch(Link::Ib) }), Vec::<String>::new());
 }
 
-/// A program moves a QP to Err itself, with RECVs posted.
+/// Moves a QP with posted RECVs to state Err. That is no error to explain.
 fn end_by_itself() {
     let Ends { node, ends: [here, there] } = Ends::new();
     node.connect(0, &there);
@@ -635,7 +636,7 @@ fn end_by_itself() {
     node.qps.iter().for_each(|qp| look(*qp));
 }
 
-/// Sends datagrams that nobody takes. On UD and UC that is no error.
+/// Sends datagrams that no QP receives. On UD that is no error.
 fn lose_datagrams() {
     let node = Node::open_as(QpType::Ud, 4096, 1);
     node.connect(0, &node.endpoint(0));

@@ -1,4 +1,5 @@
-//! Memory windows: which binds are allowed, which peers reach a window, and when it ends.
+//! Tests memory windows: the binds that are allowed, the peers that can access a window, and its
+//! invalidation.
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -12,10 +13,10 @@ use doorbell_verbs::{AccessFlags, QpState, RemoteAddr, SendOp, WcStatus};
 use libc::{EBUSY, EINVAL, c_int, c_void};
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -35,7 +36,7 @@ fn program() {
 }
 
 const BYTES: usize = 8192;
-/// Offset of the windows. Payload lies before it.
+/// Offset of the windows. Payload is at lower offsets.
 const HALF: usize = BYTES / 2;
 /// `IBV_ACCESS_*`, with flags that `AccessFlags` does not name.
 const LOCAL_WRITE: u32 = AccessFlags::LOCAL_WRITE.bits();
@@ -53,7 +54,7 @@ const SEND_WITH_INV: u32 = 9;
 const WC_BIND_MW: u32 = 5;
 const WC_LOCAL_INV: u32 = 6;
 
-/// A node with connected QPs, 0 with 1 and 2 with 3. It has a region that windows may be bound to.
+/// A node with four QPs, 0 connected to 1 and 2 to 3, and a region to which windows may be bound.
 struct Windows {
     node: Node,
     mr: *mut ibv_mr,
@@ -85,12 +86,12 @@ impl Windows {
         self.node.address(offset) as u64
     }
 
-    /// A bind of `length` bytes of the region from an offset on.
+    /// The parameters that bind a window to `length` bytes of the region from `offset` on.
     fn part(&self, offset: usize, length: u64, access: u32) -> ibv_mw_bind_info {
         ibv_mw_bind_info { mr: self.mr, addr: self.at(offset), length, mw_access_flags: access }
     }
 
-    /// WRITEs 8 bytes by a QP to its peer's memory. The WRITE must end with this status.
+    /// WRITEs 8 bytes to this address and rkey. The WRITE must complete with this status.
     #[track_caller]
     fn write(&self, qp: usize, addr: u64, rkey: u32, status: WcStatus) {
         write(&self.node, qp, addr, rkey, status);
@@ -99,7 +100,7 @@ impl Windows {
         }
     }
 
-    /// Binds a window of type 2 by a QP. The bind must end with this status.
+    /// Binds a window of type 2 by a work request. The bind must complete with this status.
     #[track_caller]
     fn bind(&self, qp: usize, mw: *mut ibv_mw, rkey: u32, part: ibv_mw_bind_info, status: WcStatus) {
         assert_eq!(post(&self.node, qp, bind_wr(mw, rkey, part)), 0);
@@ -136,30 +137,30 @@ fn deregister(mr: *mut ibv_mr) -> c_int {
 }
 
 fn alloc(node: &Node, pd: *mut ibv_pd, mw_type: u32) -> *mut ibv_mw {
-    // SAFETY: a live context and PD.
+    // SAFETY: the context and the PD are live.
     unsafe { (*node.context).ops.alloc_mw.expect("it is served")(pd, mw_type) }
 }
 
 fn dealloc(node: &Node, mw: *mut ibv_mw) {
-    // SAFETY: a live context and window.
+    // SAFETY: the context and the window are live.
     assert_eq!(unsafe { (*node.context).ops.dealloc_mw.expect("it is served")(mw) }, 0);
 }
 
 /// A window's rkey, from its struct.
 fn rkey_of(mw: *mut ibv_mw) -> u32 {
-    // SAFETY: a live window.
+    // SAFETY: the window is live.
     unsafe { (*mw).rkey }
 }
 
-/// ibv_inc_rkey(3).
+/// The next rkey, as ibv_inc_rkey(3) computes it: only the lowest 8 bits change.
 fn next(rkey: u32) -> u32 {
     rkey & !0xff | rkey.wrapping_add(1) & 0xff
 }
 
-/// ibv_bind_mw(3).
+/// Calls ibv_bind_mw(3) for a window of type 1.
 fn bind_type_1(node: &Node, qp: usize, mw: *mut ibv_mw, bind_info: ibv_mw_bind_info) -> c_int {
     let mut bind = ibv_mw_bind { wr_id: 77, send_flags: SIGNALED, bind_info };
-    // SAFETY: live objects, and a struct of this function.
+    // SAFETY: the objects are live, and the struct belongs to this function.
     unsafe { (*node.context).ops.bind_mw.expect("it is served")(node.qps[qp], mw, &mut bind) }
 }
 
@@ -189,7 +190,7 @@ fn inv_wr(opcode: u32, rkey: u32) -> ibv_send_wr {
 
 fn post(node: &Node, qp: usize, mut wr: ibv_send_wr) -> c_int {
     let mut bad = null_mut();
-    // SAFETY: a live QP and a work request that lives as long as the call.
+    // SAFETY: the QP is live, and the work request outlives the call.
     unsafe { (*node.context).ops.post_send.expect("it is served")(node.qps[qp], &mut wr, &mut bad) }
 }
 
@@ -200,7 +201,8 @@ fn write(node: &Node, qp: usize, addr: u64, rkey: u32, status: WcStatus) {
     node.completion(status);
 }
 
-/// Type 1: ibv_bind_mw(3) binds a window with a new rkey each time, for all QPs of the protection domain.
+/// Checks windows of type 1. Each ibv_bind_mw(3) gives a window a new rkey, which is valid for all QPs of the
+/// protection domain.
 fn type_1() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -245,7 +247,8 @@ fn type_1() {
     assert_eq!(deregister(windows.mr), 0);
 }
 
-/// Type 2: a work request binds a window to its own QP, with an rkey that the program chooses.
+/// Checks windows of type 2. A work request binds a window to its own QP, with an rkey that the program
+/// chooses.
 fn type_2() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -277,7 +280,7 @@ fn type_2() {
         windows.write(0, windows.at(HALF), own, WcStatus::Success);
     }
     windows.invalidate(1, own, WcStatus::Success);
-    // Another QP binds the window. Neither its old rkey nor its old QP reaches it then.
+    // After another QP binds the window, neither the old rkey nor the old QP's peer can access it.
     let second = next(first);
     windows.bind(3, mw, second, part, WcStatus::Success);
     windows.write(2, windows.at(HALF), second, WcStatus::Success);
@@ -287,7 +290,7 @@ fn type_2() {
     windows.write(2, windows.at(HALF), second, WcStatus::RemAccessErr);
 }
 
-/// Binds that end with IBV_WC_MW_BIND_ERR, and other requests that name no valid window.
+/// Posts binds that fail with IBV_WC_MW_BIND_ERR, and other requests that name no valid window.
 fn binds_refused() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -320,7 +323,7 @@ fn binds_refused() {
     assert_eq!(call!(c"ibv_dealloc_pd"(pd => *mut ibv_pd) -> c_int), EBUSY);
     dealloc(node, foreign);
     assert_eq!(call!(c"ibv_dealloc_pd"(pd => *mut ibv_pd) -> c_int), 0);
-    // SAFETY: a live region.
+    // SAFETY: the region is live.
     windows.invalidate(1, unsafe { (*windows.mr).rkey }, WcStatus::LocQpOpErr);
     assert_eq!(post(node, 1, bind_wr(null_mut(), rkey, part)), EINVAL);
     // A region of another protection domain, and a window there.
@@ -342,7 +345,7 @@ fn binds_refused() {
     assert_eq!(post(node, 1, bind_wr(mw, next(rkey), part)), EINVAL);
 }
 
-/// The accesses that a window grants to its peers.
+/// Checks the accesses that a window grants to peers.
 fn rights() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -356,7 +359,7 @@ fn rights() {
     };
     let mw = alloc(node, node.pd, TYPE_2);
     let mut rkey = rkey_of(mw);
-    // A region that nothing may write, not even this process.
+    // A region without write access, not even local write access.
     let read_only = register(node, MW_BIND);
     let bind = |rkey: &mut u32, part| {
         *rkey = next(*rkey);
@@ -389,7 +392,8 @@ fn rights() {
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
 }
 
-/// A region cannot end while windows are bound to it. A window that is bound to a QP ends with the QP.
+/// Checks that a region cannot be deregistered while a window is bound to it. Destroying a QP unbinds its
+/// windows of type 2.
 fn lives() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -412,19 +416,19 @@ fn lives() {
     assert_eq!(deregister(windows.mr), EBUSY);
     assert_eq!(call!(c"ibv_destroy_qp"(node.qps[1] => *mut ibv_qp) -> c_int), 0);
     assert_eq!(deregister(windows.mr), 0);
-    // As many windows and regions as allowed, and not one more. Freed ones make room again.
+    // Allocates as many windows as possible. Freed windows make room again.
     let all: Vec<*mut ibv_mw> =
         std::iter::repeat_with(|| alloc(node, node.pd, TYPE_1)).take_while(|mw| !mw.is_null()).collect();
     assert_eq!(errno(), libc::ENOMEM);
-    // The device reports 1048575 for both together, besides a region that strict mode may need. A region and
-    // a window exist already.
+    // Regions and windows share 1048575 entries, and one more for a region of strict mode. A region and a
+    // window exist already.
     assert_eq!(all.len(), 1_048_575 - 2 + 1);
     all.into_iter().for_each(|mw| dealloc(node, mw));
     dealloc(node, mw);
     assert_eq!(deregister(register(node, MW_BIND)), 0);
 }
 
-/// A SEND with invalidate ends the receiver's window.
+/// Checks that a SEND with invalidate invalidates the receiver's window.
 fn sends_that_invalidate() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -444,7 +448,7 @@ fn sends_that_invalidate() {
     assert_eq!(received.len(), 1);
     assert_eq!((received[0].wc_flags, received[0].imm_data), (IBV_WC_WITH_INV, rkey));
     windows.write(0, windows.at(HALF), rkey, WcStatus::RemAccessErr);
-    // An rkey of another QP's window, or of none.
+    // The rkey belongs to another QP's window, or to no window.
     let rkey = next(rkey);
     windows.bind(3, mw, rkey, part, WcStatus::Success);
     for wrong in [rkey, next(rkey), 0] {
@@ -458,7 +462,7 @@ fn sends_that_invalidate() {
     windows.write(2, windows.at(HALF), rkey, WcStatus::Success);
 }
 
-/// Waits for the next completion, of any status.
+/// Waits for the next completion, which may have any status.
 fn poll(node: &Node) -> ibv_wc {
     loop {
         if let Some(wc) = node.poll() {
@@ -467,7 +471,7 @@ fn poll(node: &Node) -> ibv_wc {
     }
 }
 
-/// A bind waits for the requests before it, and the requests behind it wait for the bind.
+/// Checks that a bind waits for earlier requests of its QP, and that later requests wait for the bind.
 fn ordered() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -488,7 +492,7 @@ fn ordered() {
     windows.write(0, windows.at(HALF), next(rkey), WcStatus::Success);
 }
 
-/// Binds and invalidates by ibv_wr_bind_mw(3) and similar functions.
+/// Binds and invalidates windows by ibv_wr_bind_mw(3) and similar functions.
 fn by_functions() {
     let windows = Windows::new();
     let node = &windows.node;
@@ -496,7 +500,7 @@ fn by_functions() {
     let rkey = next(rkey_of(mw));
     let part = windows.part(HALF, 64, REMOTE_WRITE);
     let extended = |qp: usize| call!(c"ibv_qp_to_qp_ex"(node.qps[qp] => *mut ibv_qp) -> *mut ibv_qp_ex);
-    // SAFETY: live QPs, and functions that are called between start and complete.
+    // SAFETY: the QPs are live, and `make` is called between start and complete.
     let made = |qp: usize, make: &dyn Fn(*mut ibv_qp_ex)| unsafe {
         let qp = extended(qp);
         (*qp).wr_start.expect("served")(qp);
@@ -504,11 +508,11 @@ fn by_functions() {
         make(qp);
         (*qp).wr_complete.expect("served")(qp)
     };
-    // SAFETY: as above.
+    // SAFETY: the QP is live, and the call comes between start and complete.
     let bind = |qp: *mut ibv_qp_ex| unsafe { (*qp).wr_bind_mw.expect("served")(qp, mw, rkey, &part) };
-    // SAFETY: as above.
+    // SAFETY: the QP is live, and the call comes between start and complete.
     let local_inv = |qp: *mut ibv_qp_ex| unsafe { (*qp).wr_local_inv.expect("served")(qp, rkey) };
-    // SAFETY: as above.
+    // SAFETY: the QP is live, and the call comes between start and complete.
     let send_inv = |qp: *mut ibv_qp_ex| unsafe { (*qp).wr_send_inv.expect("served")(qp, rkey) };
     let both = |qp: *mut ibv_qp_ex| {
         bind(qp);
@@ -529,17 +533,17 @@ fn by_functions() {
     // A list is posted as a whole or not at all.
     let wrong = |qp: *mut ibv_qp_ex| {
         bind(qp);
-        // SAFETY: as above.
+        // SAFETY: the QP is live, and the call comes between start and complete.
         unsafe { (*qp).wr_bind_mw.expect("served")(qp, null_mut(), rkey, &part) };
     };
     assert_eq!(made(1, &wrong), EINVAL);
     assert!(node.poll().is_none());
 }
 
-/// Short time-outs, because the peer is killed.
+/// Retries with short time-outs, because the test kills the peer.
 const SHORT: Retries = Retries { timeout: 10, retry_cnt: 2, rnr_retry: 7 };
 
-/// The process whose memory the other reaches through windows.
+/// Runs the owner of the windows, whose memory the other process accesses.
 fn own() {
     let node = Node::open(BYTES, 2);
     let mr = register(&node, LOCAL_WRITE | MW_BIND);
@@ -579,7 +583,7 @@ fn own() {
     hear();
 }
 
-/// The process that reaches the windows.
+/// Runs the process that accesses the owner's memory through windows.
 fn use_it() {
     let node = Node::open(BYTES, 2);
     let mut there = Vec::new();
@@ -600,13 +604,13 @@ fn use_it() {
     assert!(node.is_all(32, 8, 0x55));
     say("written");
     assert_eq!(hear(), "receives");
-    // More bytes than a completion carries.
+    // The message has more bytes than a completion carries.
     node.fill(1024, 600, 0x66);
     let mut sges = node.sges(&[(1024, 600)]);
     let send = ibv_send_wr { sg_list: sges.as_mut_ptr(), num_sge: 1, ..inv_wr(SEND_WITH_INV, rkey) };
     assert_eq!(post(&node, 0, send), 0);
     node.completion(WcStatus::Success);
-    // Refused, although the window was there a moment ago and its owner has not acted since.
+    // The WRITE is refused although only the SEND has invalidated the window, and not its owner.
     write(&node, 0, addr, rkey, WcStatus::RemAccessErr);
     say("refused");
     let rkey = number();
@@ -664,8 +668,8 @@ fn windows_are_bound_by_functions_too() {
     alone(Link::Ib, HERE, "functions");
 }
 
-/// The memory is mapped by both processes or by its owner alone. In the latter case the peer accesses it, or
-/// the owner's thread does.
+/// Runs owner and user of windows with shared and private buffers. If the launch is closed, the owner's
+/// thread accesses private buffers for the peer.
 #[test]
 fn another_process_reaches_a_window_until_it_ends() {
     for (closed, private_buffers) in [(false, false), (false, true), (true, false), (true, true)] {

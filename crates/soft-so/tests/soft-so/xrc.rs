@@ -1,4 +1,4 @@
-//! XRC: domains that processes share by a file, and SRQs that requests name, in any process.
+//! Tests XRC: domains that processes share by a file, and requests that name an SRQ of any process.
 
 use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, alone, hear, role, say};
@@ -19,10 +19,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// The module of the program that these tests run.
+/// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
 
-/// The programs of these tests: this executable again, once for each role.
+/// The program that the tests start: this executable again, with a role for each process.
 #[test]
 #[ignore = "a program that the other tests run"]
 fn program() {
@@ -55,13 +55,13 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 
-/// The extended operations of a context.
+/// The extended operations of a context, which lie before the context in memory.
 fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context {
-    // SAFETY: the context lies at the end of its table.
+    // SAFETY: each context is part of a `verbs_context`.
     unsafe { &*context.byte_sub(offset_of!(verbs_context, context)).cast() }
 }
 
-/// A process with at most one object of each kind.
+/// The XRC objects of a process: at most one of each kind.
 struct Xrc {
     node: Node,
     xrcd: *mut ibv_xrcd,
@@ -78,17 +78,17 @@ impl Xrc {
         Xrc { node, xrcd: null_mut(), srq: null_mut(), target, initiator, opened }
     }
 
-    /// Opens a domain. Returns its errno, or 0.
+    /// Opens an XRC domain. Returns 0 or an errno.
     fn open(&mut self, fd: c_int, oflags: c_int) -> c_int {
         let mut attr = ibv_xrcd_init_attr { comp_mask: 3, fd, oflags };
-        // SAFETY: a live context, and a struct of this function.
+        // SAFETY: the context is live, and the struct belongs to this function.
         self.xrcd =
             unsafe { ops(self.node.context).open_xrcd.expect("it is served")(self.node.context, &mut attr) };
         if self.xrcd.is_null() { errno() } else { 0 }
     }
 
     fn close(&self) -> c_int {
-        // SAFETY: a live context and domain.
+        // SAFETY: the context and the domain are live.
         unsafe { ops(self.node.context).close_xrcd.expect("it is served")(self.xrcd) }
     }
 
@@ -108,7 +108,7 @@ impl Xrc {
 
     fn make_srq(&mut self) -> u32 {
         let (mut attr, mut number, of) = (self.srq_attr(), 0, ops(self.node.context));
-        // SAFETY: live objects, and structs of this function.
+        // SAFETY: the objects are live, and the structs belong to this function.
         unsafe {
             self.srq = of.create_srq_ex.expect("it is served")(self.node.context, &mut attr);
             assert!(!self.srq.is_null(), "an SRQ cannot be made: {}", errno());
@@ -118,28 +118,28 @@ impl Xrc {
     }
 
     fn make_target(&mut self) -> u32 {
-        // SAFETY: numbers and pointers, which may be zero.
+        // SAFETY: the struct has integers and pointers, which may be zero.
         let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
         (attr.qp_type, attr.comp_mask, attr.xrcd) = (IBV_QPT_XRC_RECV, 2, self.xrcd);
-        // SAFETY: live objects, and a struct of this function.
+        // SAFETY: the objects are live, and the struct belongs to this function.
         self.target = unsafe {
             ops(self.node.context).create_qp_ex.expect("it is served")(self.node.context, &mut attr)
         };
         init(self.target)
     }
 
-    /// Opens a target. Returns its errno, or 0.
+    /// Opens a target QP. Returns 0 or an errno.
     fn open_qp(&mut self, qp_num: u32) -> c_int {
         let qp_type = IBV_QPT_XRC_RECV;
         let (comp_mask, xrcd) = (0b1011, self.xrcd);
         let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
-        // SAFETY: live objects, and a struct of this function.
+        // SAFETY: the objects are live, and the struct belongs to this function.
         self.opened =
             unsafe { ops(self.node.context).open_qp.expect("it is served")(self.node.context, &mut attr) };
         if self.opened.is_null() { errno() } else { 0 }
     }
 
-    /// Number, state and peer of the opened QP.
+    /// Queries the opened QP. Returns its number, state and peer as text.
     fn query_opened(&self) -> String {
         let (mut attr, mut init) = (state(QpState::Reset), no_init_attr());
         let queried = call!(c"ibv_query_qp"(
@@ -147,7 +147,7 @@ impl Xrc {
             &raw mut init => *mut ibv_qp_init_attr
         ) -> c_int);
         assert_eq!((queried, init.qp_type), (0, IBV_QPT_XRC_RECV));
-        // SAFETY: a live QP.
+        // SAFETY: the QP is live.
         format!("{} {} {}", unsafe { (*self.opened).qp_num }, attr.qp_state, attr.dest_qp_num)
     }
 
@@ -183,7 +183,7 @@ impl Xrc {
             ..state(QpState::Rtr)
         };
         let of_path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-        // SAFETY: a live QP.
+        // SAFETY: the QP is live.
         let (rtr, rts) = match unsafe { (*qp).qp_type } {
             IBV_QPT_XRC_SEND => (0, IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
             _ => (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, 0),
@@ -198,7 +198,7 @@ impl Xrc {
         for wr_id in 0..count.into() {
             let mut wr = ibv_recv_wr { wr_id, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
             let mut bad = null_mut();
-            // SAFETY: a live SRQ, and a work request that outlives the call.
+            // SAFETY: the SRQ is live, and the work request outlives the call.
             let posted = unsafe {
                 (*self.node.context).ops.post_srq_recv.expect("it is served")(self.srq, &mut wr, &mut bad)
             };
@@ -206,8 +206,8 @@ impl Xrc {
         }
     }
 
-    /// Posts a work request to an SRQ. It uses `bytes` bytes from the beginning of the node's memory, and
-    /// this remote address and rkey.
+    /// Posts a work request that names an SRQ. The local buffer is the first `bytes` bytes of the node's
+    /// memory. The last parameter is the remote address and the rkey.
     fn post(&self, opcode: u32, srqn: u32, bytes: u32, (remote_addr, rkey): (u64, u32)) {
         let mut sges = self.node.sges(&[(0, bytes)]);
         let wr = match opcode {
@@ -229,18 +229,18 @@ impl Xrc {
             bind_mw: ibv_send_wr_bind_mw::default(),
         };
         let mut bad = null_mut();
-        // SAFETY: a live QP, and a work request that outlives the call.
+        // SAFETY: the QP is live, and the work request outlives the call.
         let posted = unsafe {
             (*self.node.context).ops.post_send.expect("it is served")(self.initiator, &mut wr, &mut bad)
         };
         assert_eq!(posted, 0);
     }
 
-    /// Posts a SEND to an SRQ by function calls.
+    /// Posts a SEND that names an SRQ by ibv_wr_send(3) and similar functions.
     fn post_by_functions(&self, srqn: u32, bytes: u32) {
         let sge = self.node.sges(&[(0, bytes)])[0];
         let qp = self.initiator.cast::<ibv_qp_ex>();
-        // SAFETY: a live QP.
+        // SAFETY: the QP is live.
         unsafe {
             let of = &mut *qp;
             of.wr_start.expect("it is served")(qp);
@@ -263,7 +263,8 @@ impl Xrc {
         }
     }
 
-    /// The next message of the SRQ: sending QP, receiving QP, opcode, bytes, immediate, first byte.
+    /// Polls one completion of the SRQ and returns it as text: sending QP, receiving QP, opcode, bytes,
+    /// immediate, first byte.
     fn received(&self) -> String {
         match self.node.poll() {
             None => "nothing".into(),
@@ -278,7 +279,8 @@ impl Xrc {
         }
     }
 
-    /// Waits for the next event. Also says whether it concerns the target QP or the SRQ.
+    /// Waits for the next asynchronous event. Returns its type, and whether it concerns the target QP or the
+    /// SRQ.
     fn event(&self) -> String {
         let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
         let got = call!(c"ibv_get_async_event"(
@@ -293,7 +295,7 @@ impl Xrc {
 }
 
 fn no_init_attr() -> ibv_qp_init_attr {
-    // SAFETY: numbers and pointers, which may be zero.
+    // SAFETY: the struct has integers and pointers, which may be zero.
     unsafe { std::mem::zeroed() }
 }
 
@@ -307,7 +309,7 @@ fn init(qp: *mut ibv_qp) -> u32 {
         ibv_qp_attr { port_num: PORT, qp_access_flags: AccessFlags::all().bits(), ..state(QpState::Init) };
     let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     assert_eq!(modify(qp, attr, mask), 0, "to Init");
-    // SAFETY: a live QP.
+    // SAFETY: the QP is live.
     unsafe { (*qp).qp_num }
 }
 
@@ -319,7 +321,7 @@ fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     call!(c"ibv_destroy_srq"(srq => *mut ibv_srq) -> c_int)
 }
 
-/// Obeys the test's commands.
+/// Carries out the test's commands and prints an answer to each.
 fn serve() {
     let mut xrc = Xrc::new();
     loop {
@@ -376,7 +378,7 @@ fn serve() {
             }
             "received" => say(xrc.received()),
             "event" => say(xrc.event()),
-            // SAFETY: a live region.
+            // SAFETY: the region is live.
             "memory" => say(format!("{} {}", xrc.node.address(0) as u64, unsafe { (*xrc.node.mr).rkey })),
             "byte" => say(xrc.node.read(number(1) as usize, 1)[0]),
             "open-qp" => say(xrc.open_qp(number(1) as u32)),
@@ -419,12 +421,12 @@ impl Member {
     }
 }
 
-/// A file that names a domain.
+/// A new file, by which processes share a domain.
 fn domain() -> tempfile::NamedTempFile {
     tempfile::NamedTempFile::new().expect("a file")
 }
 
-/// Three processes: one has the QP, one has the SRQ, and one sends.
+/// Three processes: the first has the target QP, the second has the SRQ, and the third sends.
 struct Three {
     has_qp: Member,
     has_srq: Member,
@@ -454,14 +456,14 @@ impl Three {
         self.sends.does(&format!("join-initiator {}", self.target), "joined");
     }
 
-    /// Resets and connects the QPs after an error.
+    /// Resets the QPs after an error, and connects them again.
     fn connect_again(&mut self) {
         self.has_qp.does("reset", "reset");
         self.sends.does("reset", "reset");
         self.connect();
     }
 
-    /// Posts a work request of `bytes` bytes, which must end with `status`.
+    /// Posts a work request of `bytes` bytes, and asserts that it completes with `status`.
     #[track_caller]
     fn post(&mut self, opcode: u32, srqn: &str, bytes: u32, remote: &str, status: u32) {
         self.sends.does(&format!("post {opcode} {srqn} {bytes} {remote}"), status);
@@ -483,7 +485,7 @@ impl Three {
         }
         self.sends.does(&format!("call {srqn} 24"), SUCCESS);
         self.receives("128 24 0x0 24");
-        // Remote addresses are in the memory of the SRQ's process.
+        // A remote address belongs to the process that has the SRQ.
         self.post(WRITE, &srqn, 2000, &memory, SUCCESS);
         self.has_srq.does("byte 1999", 2000u32 as u8);
         self.post(WRITE_WITH_IMM, &srqn, 33, &memory, SUCCESS);
@@ -566,7 +568,8 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
     let strange = stranger.tells("srq");
     stranger.does("recv 1", "posted");
     let srqn = three.srqn.clone();
-    // An SRQ of another domain; of no process; and a number that no SRQ of the process has.
+    // Requests name an SRQ of another domain, a number that no process has, and a number that no SRQ of the
+    // process has.
     let none = (srqn.parse::<u32>().expect("a number") ^ 1).to_string();
     for srqn in [&strange, "16776000", &none] {
         three.post(SEND, srqn, 8, "0 0", REM_INV_REQ_ERR);
@@ -574,22 +577,22 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
         three.connect_again();
     }
     stranger.does("received", "nothing");
-    // Memory of the QP's process is not memory of the SRQ's process.
+    // A request cannot access the memory of the process that has the QP.
     let (own, theirs) = (three.has_qp.tells("memory"), three.has_srq.tells("memory"));
     let (addr, rkey) = (own.split_once(' ').expect("two").0, theirs.split_once(' ').expect("two").1);
     three.post(WRITE, &srqn, 8, &format!("{addr} 99"), REM_ACCESS_ERR);
     three.has_qp.does("event", format!("{EVENT_QP_ACCESS_ERR} target"));
     three.connect_again();
     assert_ne!(rkey, "99");
-    // Without a RECV.
+    // The SRQ has no RECV.
     three.post(SEND, &srqn, 8, "0 0", RNR_RETRY_EXC_ERR);
     three.connect_again();
-    // The SRQ's process gets an event when few RECVs are left.
+    // The process with the SRQ gets an event when the number of RECVs falls below the limit.
     three.has_srq.does("recv 2", "posted");
     three.has_srq.does("limit 2", 0);
     three.post(SEND, &srqn, 8, "0 0", SUCCESS);
     three.has_srq.does("event", format!("{EVENT_SRQ_LIMIT_REACHED} SRQ"));
-    // An SRQ that was destroyed.
+    // The SRQ has been destroyed.
     three.has_srq.does("destroy-srq", 0);
     three.post(SEND, &srqn, 8, "0 0", REM_INV_REQ_ERR);
     stranger.end();
@@ -598,7 +601,7 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
 
 #[test]
 fn of_a_process_that_is_killed_nothing_is_left() {
-    // Buffers are private, because the shared memory of a process may outlive it at its peers.
+    // The buffers are private, because a peer may keep the shared memory of a killed process for a while.
     let launch = Launch { private_buffers: true, ..launch(Link::Ib) };
     let file = domain();
     let mut three = Three::new(&launch, file.path());
@@ -613,13 +616,13 @@ fn of_a_process_that_is_killed_nothing_is_left() {
     sends.does(&format!("join-initiator {target}"), "joined");
     has_qp.kill();
     sends.does(&format!("post {SEND} {srqn} 8 0 0"), RETRY_EXC_ERR);
-    // No process has the domain open any more.
+    // No process has the domain open any more, so the domain does not exist.
     sends.does(&format!("open {} 0", file.path().display()), EAGAIN);
     sends.does(&format!("open {} {}", file.path().display(), O_CREAT | O_EXCL), 0);
     sends.end();
 }
 
-/// Calls that the kernel or a driver refuses.
+/// Makes calls that the kernel or a driver refuses, and checks their errnos.
 fn refused() {
     let mut xrc = Xrc::new();
     let file = std::fs::File::open(std::env::current_exe().expect("a file")).expect("it is there");
@@ -637,7 +640,7 @@ fn refused() {
     for without in [0b0111, 0b1011, 0b1101] {
         let mut attr = ibv_srq_init_attr_ex { comp_mask: without, ..xrc.srq_attr() };
         let make = ops(xrc.node.context).create_srq_ex.expect("it is served");
-        // SAFETY: live objects, and a struct of this function.
+        // SAFETY: the objects are live, and the struct belongs to this function.
         let made = unsafe { make(xrc.node.context, &mut attr) };
         assert_eq!((made.is_null(), errno()), (true, EINVAL), "without one of PD, CQ, domain");
     }
@@ -649,7 +652,7 @@ fn refused() {
     assert_eq!(modify(xrc.target, attr, more), EINVAL, "a target requests nothing");
     xrc.connect(xrc.target, 77);
     let (mut wr, mut bad) = (send_wr(), null_mut());
-    // SAFETY: a live QP, and a work request that outlives the call.
+    // SAFETY: the QP is live, and the work request outlives the call.
     let post = |qp, wr: &mut ibv_send_wr, bad: &mut *mut ibv_send_wr| unsafe {
         (*xrc.node.context).ops.post_send.expect("it is served")(qp, wr, bad)
     };
@@ -668,7 +671,7 @@ fn refused() {
     let mut sges = xrc.node.sges(&[(0, 8)]);
     let mut recv = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
     let mut bad = null_mut();
-    // SAFETY: as above.
+    // SAFETY: the QP is live, and the RECV outlives the call.
     let posted = unsafe {
         (*xrc.node.context).ops.post_recv.expect("it is served")(xrc.initiator, &mut recv, &mut bad)
     };
@@ -691,7 +694,7 @@ fn send_wr() -> ibv_send_wr {
     }
 }
 
-/// Domains without a file are all different domains.
+/// Sends to an SRQ of another domain. Domains that were opened without a file are all different.
 fn apart() {
     let mut xrc = Xrc::new();
     assert_eq!(xrc.open(-1, O_CREAT), 0);
@@ -730,7 +733,7 @@ fn a_domain_is_there_while_a_process_has_it_open() {
     other.end();
 }
 
-/// A target lives as long as one of its handles.
+/// Checks that a target QP exists until its last handle is destroyed.
 fn handles() {
     let mut xrc = Xrc::new();
     assert_eq!(xrc.open(-1, O_CREAT), 0);
@@ -738,14 +741,14 @@ fn handles() {
     let open = |qp_num: u32, comp_mask: u32, xrcd: *mut ibv_xrcd| {
         let qp_type = IBV_QPT_XRC_RECV;
         let mut attr = ibv_qp_open_attr { comp_mask, qp_num, xrcd, qp_context: null_mut(), qp_type };
-        // SAFETY: live objects, and a struct of this function.
+        // SAFETY: the objects are live, and the struct belongs to this function.
         unsafe { ops(xrc.node.context).open_qp.expect("it is served")(xrc.node.context, &mut attr) }
     };
     assert!(open(target, 0b1001, xrc.xrcd).is_null() && errno() == EINVAL, "of which domain?");
     assert!(open(initiator, 0b1011, xrc.xrcd).is_null() && errno() == EINVAL, "not a target");
     let opened = open(target, 0b1011, xrc.xrcd);
     assert!(!opened.is_null());
-    // SAFETY: a live QP.
+    // SAFETY: the QP is live.
     unsafe { assert_eq!(((*opened).qp_num, (*opened).qp_type), (target, IBV_QPT_XRC_RECV)) };
     assert_eq!(destroy_qp(xrc.target), 0);
     xrc.connect(opened, initiator);

@@ -25,7 +25,7 @@ enum Shared {
 
 /// Maps a new file, and registers it in this process and in `other`. The first word is 0.
 fn register(process: &'static Process, other: &mut Peer, how: Shared) -> [Buffer; 2] {
-    // SAFETY: a new file and a new mapping.
+    // SAFETY: the calls create a new file and a new mapping.
     let (file, addr) = unsafe {
         let fd = libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let file = File::from_raw_fd(fd);
@@ -85,7 +85,7 @@ fn atomics_by_two_owners_are_atomic() {
         client.tell("go on");
         assert_eq!(client.answer(), [0], "{how:?}");
         assert_eq!(to_owner.wait_for(1)[0][1], 0, "{how:?}");
-        // SAFETY: a mapping of this test.
+        // SAFETY: the mapping belongs to this test.
         assert_eq!(unsafe { (here.addr as *const u64).read_volatile() }, 2, "{how:?}: an addition is lost");
     }
 }

@@ -166,7 +166,7 @@ fn run(peer: &mut Peer, qp_type: QpType, ops: &[Op], posted: Posted, buffers: &B
     let Buffers { here, there, shared } = buffers;
     let pattern: Vec<u8> = (0..HOLE).map(|n| (n * 7 / 3) as u8).collect();
     let mut other: Vec<u8> = pattern.iter().map(|byte| !byte).collect();
-    // SAFETY: the buffer of this test. This many bytes of it are mapped, and nothing else uses it now.
+    // SAFETY: the buffer belongs to this test, and these bytes are mapped. Nothing else uses them now.
     let own = unsafe { std::slice::from_raw_parts_mut(here.addr as *mut u8, HOLE) };
     own.copy_from_slice(&pattern);
     for buffer in [there, shared] {
@@ -328,7 +328,7 @@ fn those_behind_one_that_waits_come_after_it() {
     let side = peer.connect(QpType::Rc);
     let before = peer.bytes(buffers.there.addr);
     let ops = [write(0, 0, 20), Op::Send { from: 20, len: 20 }, write(40, 40, 20), write(60, 60, 20)];
-    // SAFETY: the buffer of this test. This many bytes of it are mapped.
+    // SAFETY: the buffer belongs to this test, and this many of its bytes are mapped.
     unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 80) }.fill(9);
     let mut sges = [[Sge::default(); 2]; 4];
     let mut posting = side.qp.begin_post();
@@ -395,7 +395,7 @@ fn what_a_program_shares_is_accessed_where_it_lies() {
         let (shared, second, _) = peer.shared(how);
         buffers.shared = shared;
         buffers.there = shared;
-        // SAFETY: the buffer of this test. This many bytes of it are mapped.
+        // SAFETY: the buffer belongs to this test, and this many of its bytes are mapped.
         let own = unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, HOLE) };
         own.fill(5);
         let side = peer.connect(QpType::Rc);
@@ -440,7 +440,7 @@ fn a_region_that_takes_the_place_of_another_is_found() {
     assert_eq!(key >> 8, buffers.shared.key >> 8, "the same place");
     let old = buffers.shared;
     buffers.shared = Buffer { key, ..buffers.there };
-    // SAFETY: the buffer of this test. This many bytes of it are mapped.
+    // SAFETY: the buffer belongs to this test, and this many of its bytes are mapped.
     unsafe { std::slice::from_raw_parts_mut(buffers.here.addr as *mut u8, 50) }.fill(6);
     assert_eq!(post_one(&side, &write, &buffers), 0);
     assert_eq!(peer.bytes(buffers.there.addr)[100..150], [6; 50]);
@@ -463,7 +463,7 @@ fn a_record_that_says_more_than_is_mapped_is_not_believed() {
 
 /// How often a System V segment is attached; `None` if there is no such segment.
 fn attachments(id: i32) -> Option<u64> {
-    // SAFETY: the struct holds integers, which may be zero; shmctl fills it in.
+    // SAFETY: the struct has only integers, which may be zero. shmctl(2) fills it in.
     unsafe {
         let mut about: libc::shmid_ds = std::mem::zeroed();
         (libc::shmctl(id, libc::IPC_STAT, &mut about) == 0).then_some(about.shm_nattch)

@@ -136,7 +136,7 @@ fn completions_stay_in_their_order() {
 fn a_buffer_may_go_after_its_qp() {
     for shared in [false, true] {
         let (memory, other, cq) = (buffer(process()), buffer(process()), cq(64));
-        // SAFETY: mapped memory of this test.
+        // SAFETY: the memory belongs to this test and is mapped.
         unsafe { (memory.addr as *mut u8).write_bytes(0x5a, 64) };
         let queue = shared.then(|| srq(3992));
         let side = side(QpType::Rc, &cq, queue.as_ref(), (&other, 0));
@@ -148,7 +148,7 @@ fn a_buffer_may_go_after_its_qp() {
         drop(side);
         let revoked = process().regions.deregister(process().segment, other.key).expect("a region");
         process().settle(revoked, "ibv_dereg_mr(3)");
-        // SAFETY: as above.
+        // SAFETY: the memory belongs to this test and is mapped.
         let came = unsafe { std::slice::from_raw_parts((other.addr + 4096) as *const u8, 64) };
         assert!(came.iter().all(|byte| *byte == 0x5a), "shared: {shared}");
         assert_eq!(taken(&cq), [(number, 9), (number, 0)], "shared: {shared}");

@@ -71,7 +71,7 @@ impl Pair {
 #[test]
 fn a_write_goes_the_short_way_within_its_regions_alone() {
     let pair = Pair::new();
-    // SAFETY: memory of this test.
+    // SAFETY: the memory belongs to this test.
     unsafe { (pair.here.addr as *mut u64).write(0x0123_4567_89ab_cdef) };
     let last = BUFFER - 8;
     for to in [8, 65, last] {
@@ -100,7 +100,7 @@ fn writes_to_private_memory_are_gathered_the_short_way() {
     let mut pair = Pair::to(Peer::buffer);
     let arena = pair.peer.arena();
     pair.side.completions();
-    // SAFETY: memory of this test.
+    // SAFETY: the memory belongs to this test.
     unsafe { (pair.here.addr as *mut u64).write(0x0123_4567_89ab_cdef) };
     let sge = Sge { addr: pair.here.addr, length: 8, lkey: pair.here.key };
     let to = |there: &Buffer, at: usize| RemoteAddr { addr: there.addr + at as u64, rkey: there.key };
@@ -235,7 +235,7 @@ fn a_send_goes_the_short_way_where_a_recv_has_room() {
     pair.peer.ask(&format!("recv {RECVS}"));
     for (n, len) in [1u32, 8, 9, 63, 224].into_iter().enumerate() {
         let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + n as u32) as u8).collect();
-        // SAFETY: memory of this test.
+        // SAFETY: the memory belongs to this test.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pair.here.addr as *mut u8, bytes.len()) };
         assert!(pair.sends(len), "{len} bytes");
         pair.received(1);

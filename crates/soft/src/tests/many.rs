@@ -123,14 +123,14 @@ fn allow_files(files: u64) {
 /// Kills half of the children, and lets the rest exit. The process notices all exits soon, even of children
 /// for which it has no file.
 fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: File) {
-    // SAFETY: children of this process, which have not been waited for.
+    // SAFETY: the children have not been waited for, so their PIDs are valid.
     children.iter().step_by(2).for_each(|child| unsafe {
         libc::kill(*child, libc::SIGKILL);
     });
     drop(end);
     for child in children {
         goes_on();
-        // SAFETY: a child of this process.
+        // SAFETY: the process is a child of this process.
         unsafe { libc::waitpid(*child, std::ptr::null_mut(), 0) };
     }
     for side in sides {
@@ -144,13 +144,13 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
 
 /// Says that the process makes progress. Without progress, it is killed after a while.
 fn goes_on() {
-    // SAFETY: takes a number.
+    // SAFETY: the call takes only a number.
     unsafe { libc::alarm(100) };
 }
 
 /// Reports where it can be written to, waits for the write, and sends the word back.
 fn be_one_of_many(number: usize, dest: u32, tell: &File, written: &File, over: &File) -> ! {
-    // SAFETY: takes only numbers. No child is left if the test fails.
+    // SAFETY: the call takes only numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let process = Process::current().expect("this process can use the device");
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
@@ -210,12 +210,12 @@ impl Memory {
     }
 
     fn set(&self, word: u64) {
-        // SAFETY: a page of this process.
+        // SAFETY: the page belongs to this process.
         unsafe { (self.addr as *mut u64).write_volatile(word) };
     }
 
     fn get(&self) -> u64 {
-        // SAFETY: a page of this process.
+        // SAFETY: the page belongs to this process.
         unsafe { (self.addr as *const u64).read_volatile() }
     }
 }

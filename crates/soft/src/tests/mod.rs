@@ -177,7 +177,7 @@ fn scribble<T>(record: &T, random: &mut Xoshiro256PlusPlus, spare: &[usize]) {
     for _ in 0..1 + random.next_u32() % 4 {
         let at = random.next_u32() as usize % words;
         if !spare.contains(&(at * 4)) {
-            // SAFETY: within the record, which consists of atomics.
+            // SAFETY: the word is within the record, which consists of atomics.
             let to = unsafe { &*std::ptr::from_ref(record).cast::<AtomicU32>().add(at) };
             to.store(word(random), Relaxed);
         }

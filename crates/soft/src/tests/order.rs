@@ -203,13 +203,13 @@ impl Pair {
     }
 
     fn fill(&self, byte: u8) {
-        // SAFETY: the buffer of this test.
+        // SAFETY: the buffer belongs to this test.
         unsafe { std::ptr::write_bytes((self.here.addr + FROM) as *mut u8, byte, 256) };
     }
 
     /// A word of this side's buffer.
     fn word(&self, at: u64) -> u64 {
-        // SAFETY: the buffer of this test, which stays mapped.
+        // SAFETY: the buffer belongs to this test and stays mapped.
         unsafe { &*((self.here.addr + at) as *const AtomicU64) }.load(SeqCst)
     }
 
@@ -219,7 +219,7 @@ impl Pair {
 
     fn has_event(&self) -> bool {
         let mut one = libc::pollfd { fd: self.side.pipe.read_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry.
+        // SAFETY: the array has one entry.
         unsafe { libc::poll(&mut one, 1, 0) == 1 }
     }
 
@@ -485,7 +485,7 @@ fn placed() {
                 assert_eq!(pair.ids(), [wr_id], "{about}");
             };
             let fetched = || {
-                // SAFETY: the buffer of this test.
+                // SAFETY: the buffer belongs to this test.
                 unsafe { std::slice::from_raw_parts((pair.here.addr + INTO) as *const u8, len as usize) }
             };
             pair.fill(7);
@@ -524,7 +524,7 @@ fn placed_of_srq() {
     let sge = |at: u64, length| Sge { addr: memory.addr + at, length, lkey: memory.key };
     let remote = |at: u64| RemoteAddr { addr: memory.addr + at, rkey: memory.key };
     let byte = |at: u64| {
-        // SAFETY: the buffer of this test.
+        // SAFETY: the buffer belongs to this test.
         unsafe { &mut *((memory.addr + at) as *mut u8) }
     };
     let post = |op: SendOp, from: u64, len: u32| {
@@ -598,7 +598,7 @@ fn sender_stops() {
             let side = peer(|peer| peer.connect(QpType::Rc));
             let _beside = is_crowded.then(|| side.beside());
             let here = buffer(process());
-            // SAFETY: the buffer of this test.
+            // SAFETY: the buffer belongs to this test.
             let word = unsafe { &*((here.addr + WORD) as *const AtomicU64) };
             let sge = [Sge { addr: here.addr + WORD, length: 64, lkey: here.key }];
             side.qp.post_recv(RECV_ID, &sge).expect("a RECV");
@@ -652,7 +652,7 @@ fn receiver_ends() {
     });
     let cq = side.cq.clone();
     drop(side);
-    // SAFETY: the buffer of this test.
+    // SAFETY: the buffer belongs to this test.
     let word = unsafe { &*((here.addr + WORD) as *const AtomicU64) };
     assert_eq!(word.load(SeqCst), 7, "the payload is in place when the QP is gone");
     let mut wcs = [doorbell_abi::ibv_wc::default(); 2];
@@ -676,7 +676,7 @@ fn events() {
     side.cq.look();
     side.cq.look();
     let mut one = libc::pollfd { fd: side.pipe.read_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry.
+    // SAFETY: the array has one entry.
     assert_eq!(unsafe { libc::poll(&mut one, 1, 0) }, 0, "no RECV is posted");
     // A message causes one event.
     ask("answer");

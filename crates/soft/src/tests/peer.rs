@@ -55,7 +55,7 @@ pub(super) struct Buffer {
 /// Private memory with a hole. Otherwise it is never unmapped.
 pub(super) fn buffer(process: &'static Process) -> Buffer {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping; only one of its pages is unmapped.
+    // SAFETY: the mapping is new, and only one of its pages is unmapped.
     let addr = unsafe {
         let addr = libc::mmap(std::ptr::null_mut(), BUFFER, protection, flags, -1, 0);
         assert_ne!(addr, libc::MAP_FAILED, "memory");
@@ -74,7 +74,7 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
         (first as u64, second as u64)
     };
     let ((addr, second), id, file) = if how == "system-v" {
-        // SAFETY: a new segment and new mappings of it.
+        // SAFETY: the calls create a new segment and new mappings of it.
         unsafe {
             let id = libc::shmget(libc::IPC_PRIVATE, BUFFER, 0o600);
             let both = twice(&|| libc::shmat(id, std::ptr::null(), 0));
@@ -82,7 +82,7 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
             (both, id, None)
         }
     } else {
-        // SAFETY: a new file and new mappings of it.
+        // SAFETY: the calls create a new file and new mappings of it.
         unsafe {
             let fd = libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             let file = File::from_raw_fd(fd);
@@ -108,7 +108,7 @@ pub(super) fn arena(process: &'static Process) -> Buffer {
 fn signal_at(point: u32, signal: i32) {
     static SIGNAL: AtomicI32 = AtomicI32::new(0);
     fn raise() {
-        // SAFETY: a signal to this thread, which gets no further. It stops or ends the whole process.
+        // SAFETY: the call takes only a number.
         unsafe { libc::raise(SIGNAL.load(SeqCst)) };
     }
     SIGNAL.store(signal, SeqCst);
@@ -221,14 +221,14 @@ impl Peer {
 
     /// Lets a stopped peer go on.
     pub(super) fn go_on(&self) {
-        // SAFETY: a child of this process that was not waited for.
+        // SAFETY: the process is a child that has not been waited for, so its PID is valid.
         unsafe { libc::kill(self.process.id() as i32, libc::SIGCONT) };
     }
 
     /// Waits until the peer is stopped.
     pub(super) fn wait_until_stopped(&self) {
         let mut status = 0;
-        // SAFETY: a child of this process.
+        // SAFETY: the process is a child of this process.
         let found = unsafe { libc::waitpid(self.process.id() as i32, &mut status, libc::WUNTRACED) };
         assert!(found > 0 && libc::WIFSTOPPED(status), "the peer has ended: {status:#x}");
     }
@@ -306,7 +306,7 @@ pub(super) fn exact(test: &str) -> Command {
 
 /// Pins this thread to one processor.
 pub(super) fn run_on(processor: usize) {
-    // SAFETY: a set of processors on this stack.
+    // SAFETY: the set of processors belongs to this function.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -359,7 +359,7 @@ impl Told {
             "map" => {
                 let file = File::options().read(true).write(true).open(words[1]).expect("a file");
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
-                // SAFETY: a new mapping.
+                // SAFETY: the call creates a new mapping.
                 let addr = unsafe {
                     let fd = file.as_raw_fd();
                     libc::mmap(std::ptr::null_mut(), BUFFER, protection, libc::MAP_SHARED, fd, 0) as u64
@@ -381,7 +381,7 @@ impl Told {
             }
             "answer" => self.answer(),
             "store" => {
-                // SAFETY: memory of this process that stays mapped.
+                // SAFETY: the memory belongs to this process and stays mapped.
                 let word = unsafe { &*(number(1) as *const AtomicU64) };
                 word.store(number(2), SeqCst);
             }
@@ -391,7 +391,7 @@ impl Told {
                 self.side().qp.post_recv(99, &sge).expect("a RECV");
             }
             "word" => {
-                // SAFETY: as above.
+                // SAFETY: the memory belongs to this process and stays mapped.
                 let word = unsafe { &*(number(1) as *const AtomicU64) };
                 return vec![word.load(SeqCst)];
             }
@@ -423,7 +423,7 @@ impl Told {
                 self.side().cq.resize(number(1) as u32).expect("nothing is there");
             }
             "bytes" => {
-                // SAFETY: the buffer of a RECV whose completion was taken.
+                // SAFETY: the buffer is mapped, and its RECV has completed.
                 let at = (self.memory.addr + OPEN as u64 + number(1) * RECV_BYTES as u64) as *const u8;
                 return (0..number(2)).map(|n| unsafe { at.add(n as usize).read() }.into()).collect();
             }
@@ -440,7 +440,7 @@ impl Told {
             }
             "recv" => self.post_recvs(number(1) as usize),
             "post-on" => self.post_on(number(1) as usize),
-            // SAFETY: one of the mappings of `shared`.
+            // SAFETY: the mapping comes from `shared`.
             "unmap" => assert_eq!(unsafe { libc::munmap(number(1) as *mut libc::c_void, BUFFER) }, 0),
             "truncate" => self.file.as_ref().expect("a file").set_len(0).expect("it can be truncated"),
             "catch-at" => arm(CAUGHT_AT[number(1) as usize], number(2) as u32, catch),
@@ -541,7 +541,7 @@ impl Told {
         (0..count).for_each(|_| posting.post_wr(&wr, None).expect("there is room"));
         drop(posting);
         let status = side.wait_for(count)[count - 1][1];
-        // SAFETY: this process's buffer.
+        // SAFETY: the buffer belongs to this process and is mapped.
         let first = unsafe { (addr as *const u64).read() };
         if op == "read" { vec![status, first] } else { vec![status] }
     }
@@ -582,7 +582,8 @@ fn catch() {
 /// Reports that this process is caught, and stops it.
 fn stop() {
     println!("{ANSWER} {CAUGHT}");
-    // To this thread: another thread would stop the process a moment later. SAFETY: takes a number.
+    // The signal goes to this thread. If another thread got it, the process would stop a moment later.
+    // SAFETY: the call takes only a number.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 

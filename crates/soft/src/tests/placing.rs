@@ -98,14 +98,14 @@ fn steps() -> Vec<Step> {
 
 /// A stop of the process, for the process that looks.
 fn trap() {
-    // SAFETY: the process that looks continues this one.
+    // SAFETY: the tracing process continues this process after the trap.
     unsafe { std::arch::asm!("int3") };
 }
 
 /// The shared memory.
 fn map(file: &File) -> *mut u8 {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-    // SAFETY: a new mapping.
+    // SAFETY: the call creates a new mapping.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, file.as_raw_fd(), 0) };
     assert_ne!(base, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
     base.cast()
@@ -244,12 +244,12 @@ fn the_stepper() {
     if std::env::var_os(STEPPER).is_none() {
         return;
     }
-    // SAFETY: a new file.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let file = unsafe { File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC)) };
     file.set_len(BYTES as u64).expect("its size");
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     let mut command = exact("tests::placing::the_stepped");
-    // SAFETY: the calls take numbers.
+    // SAFETY: the calls take only numbers.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -289,12 +289,12 @@ struct Target {
 
 impl Target {
     fn at(&self, at: usize) -> u8 {
-        // SAFETY: within the mapping. The other process is stopped.
+        // SAFETY: the byte is within the mapping. The other process is stopped.
         unsafe { self.base.add(at).read_volatile() }
     }
 
     fn set(&self, at: usize, byte: u8) {
-        // SAFETY: as above.
+        // SAFETY: the byte is within the mapping. The other process is stopped.
         unsafe { self.base.add(at).write_volatile(byte) };
     }
 
@@ -307,7 +307,7 @@ impl Target {
     fn change_source(&self, instructions: usize) {
         let word = u64::from_ne_bytes([byte(instructions); 8]);
         for at in (SOURCE..BYTES).step_by(8) {
-            // SAFETY: within the mapping, and aligned. The other process is stopped.
+            // SAFETY: the word is within the mapping and aligned. The other process is stopped.
             unsafe { self.base.add(at).cast::<u64>().write_volatile(word) };
         }
     }
@@ -373,7 +373,7 @@ impl Tracee {
     /// Waits for a stop by this signal.
     fn wait(&mut self, signal: i32) {
         let mut status = 0;
-        // SAFETY: this process has one child. Its thread may be another one than its first.
+        // SAFETY: the status belongs to this function.
         self.thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
         assert!(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == signal, "it stops with {status:#x}");
     }
@@ -385,7 +385,7 @@ impl Tracee {
     }
 
     fn ask(&self, request: libc::c_uint) {
-        // SAFETY: a stopped thread of a child.
+        // SAFETY: the thread belongs to a traced child and is stopped.
         let asked = unsafe { libc::ptrace(request, self.thread, 0, 0) };
         assert_eq!(asked, 0, "{}", std::io::Error::last_os_error());
     }
@@ -393,7 +393,7 @@ impl Tracee {
     /// Lets the thread execute an instruction; returns whether that was a [`trap`].
     fn makes_step(&mut self) -> bool {
         self.go_on(libc::PTRACE_SINGLESTEP);
-        // SAFETY: integers, which may be zero; the call fills the struct in.
+        // SAFETY: the struct has only integers, which may be zero. The call fills it in.
         let code = unsafe {
             let mut about: libc::siginfo_t = std::mem::zeroed();
             assert_eq!(libc::ptrace(libc::PTRACE_GETSIGINFO, self.thread, 0, &mut about), 0);
@@ -407,7 +407,7 @@ impl Tracee {
     fn ends(&self) {
         self.ask(libc::PTRACE_CONT);
         let mut status = 0;
-        // SAFETY: this process has one child.
+        // SAFETY: the status belongs to this function.
         while unsafe { libc::waitpid(-1, &mut status, libc::__WALL) } > 0 {
             assert!(!libc::WIFSTOPPED(status), "it stops with {status:#x}");
         }

@@ -166,13 +166,13 @@ fn is_owner() -> bool {
 fn memory(kind: Kind) -> u64 {
     match kind {
         Kind::Arena => arena::alloc_own(BYTES).expect("there is room") as u64,
-        // SAFETY: a new mapping.
+        // SAFETY: the call creates a new mapping.
         Kind::Private => unsafe {
             let (protection, flags) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0) as u64
         },
-        // SAFETY: a new segment and a new mapping.
+        // SAFETY: the calls create a new segment and a new mapping.
         Kind::SystemV => unsafe {
             let id = libc::shmget(libc::IPC_PRIVATE, BYTES, 0o600);
             let addr = libc::shmat(id, std::ptr::null(), 0);
@@ -185,12 +185,12 @@ fn memory(kind: Kind) -> u64 {
 
 /// Fills memory as its program does.
 fn fill(addr: u64, byte: u8) {
-    // SAFETY: memory of `memory`.
+    // SAFETY: the memory comes from `memory` and is never freed.
     unsafe { (addr as *mut u8).write_bytes(byte, BYTES) };
 }
 
 fn bytes(addr: u64) -> Vec<u8> {
-    // SAFETY: memory of `memory`.
+    // SAFETY: the memory comes from `memory` and is never freed.
     unsafe { std::slice::from_raw_parts(addr as *const u8, BYTES) }.to_vec()
 }
 
@@ -495,7 +495,7 @@ fn the_owner_of_the_stopped() {
     owner.deregister(key);
     owner.deregister(other);
     side.qp.modify(&QpAttr::state(QpState::Err)).expect("from any state");
-    // SAFETY: a child of this process.
+    // SAFETY: the process is a child of this process.
     unsafe { libc::kill(pid as i32, libc::SIGCONT) };
     owner.peer.answer();
     // A killed process does nothing any more, and its record is used again.

@@ -110,7 +110,7 @@ fn all() -> Vec<Rounds> {
 
 /// The word at an address that stays mapped.
 fn word(addr: u64) -> &'static AtomicU64 {
-    // SAFETY: mapped and aligned; only atomics use it.
+    // SAFETY: the word is mapped and aligned, and only atomics access it.
     unsafe { &*(addr as *const AtomicU64) }
 }
 
@@ -157,7 +157,7 @@ impl<'a> Taker<'a> {
             }
             if self.events {
                 let mut one = libc::pollfd { fd: self.side.pipe.read_fd(), events: libc::POLLIN, revents: 0 };
-                // SAFETY: one entry.
+                // SAFETY: the array has one entry.
                 let ready = unsafe { libc::poll(&mut one, 1, 60_000) };
                 assert_eq!(ready, 1, "an event");
                 self.side.pipe.next().expect("an event");

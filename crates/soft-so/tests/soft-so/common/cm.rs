@@ -1,4 +1,4 @@
-//! rdma_cm as librdmacm uses it: commands written to the device file.
+//! An rdma_cm client that writes commands to the device file, as librdmacm does.
 
 use doorbell_abi::cm::*;
 use std::ffi::CStr;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 const DEVICE: &CStr = c"/dev/infiniband/rdma_cm";
-/// Longer than any event takes here.
+/// The longest wait for an event that must come, in milliseconds.
 const PATIENCE_MS: i32 = 60_000;
 
 /// The result of a write(2) that passes a command, or its errno.
@@ -19,13 +19,13 @@ fn checked(result: isize) -> Result<isize> {
     if result < 0 { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { Ok(result) }
 }
 
-/// Writes a command. Its header may be wrong.
+/// Writes bytes to the device file. They need not be a valid command.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize> {
     // SAFETY: the bytes outlive the call.
     checked(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }).map(|written| written as usize)
 }
 
-/// A command with its header. `room` is the room for the answer.
+/// The bytes of a command with its header. `room` is the length of the buffer for the answer, in bytes.
 pub(crate) fn bytes_of<T: IntoBytes + Immutable>(cmd: u32, body: &T, room: usize) -> Vec<u8> {
     let header = rdma_ucm_cmd_hdr { cmd, r#in: size_of::<T>() as u16, out: room as u16 };
     [header.as_bytes(), body.as_bytes()].concat()
@@ -34,7 +34,7 @@ pub(crate) fn bytes_of<T: IntoBytes + Immutable>(cmd: u32, body: &T, room: usize
 /// An open descriptor of the device file.
 pub(crate) struct Channel(pub(crate) OwnedFd);
 
-/// An address as sockaddr_in or sockaddr_in6.
+/// Encodes an address as a sockaddr_in or sockaddr_in6.
 pub(crate) fn address(text: &str) -> Address {
     let mut bytes = Address::default();
     match text.parse::<SocketAddr>().expect("an address") {
@@ -59,7 +59,7 @@ pub(crate) fn port(address: &Address) -> u16 {
 
 impl Channel {
     pub(crate) fn open(flags: i32) -> Channel {
-        // SAFETY: a string. The result is a new descriptor.
+        // SAFETY: the path is a C string.
         let fd = unsafe { libc::open(DEVICE.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags) };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
         // SAFETY: the descriptor is new, and nothing else owns it.
@@ -70,14 +70,14 @@ impl Channel {
         self.0.as_raw_fd()
     }
 
-    /// Writes a command that is not answered.
+    /// Writes a command that has no answer.
     pub(crate) fn tell<T: IntoBytes + Immutable>(&self, cmd: u32, body: &T) -> Result<()> {
         let bytes = bytes_of(cmd, body, 0);
         assert_eq!(write(self.fd(), &bytes)?, bytes.len());
         Ok(())
     }
 
-    /// Writes a command whose struct begins with the pointer to the answer.
+    /// Writes a command that has an answer, and returns the answer. `body` gets the answer's address.
     pub(crate) fn ask<T, R>(&self, cmd: u32, body: impl FnOnce(u64) -> T) -> Result<R>
     where
         T: IntoBytes + Immutable,
@@ -101,7 +101,7 @@ impl Channel {
         made.id
     }
 
-    /// Destroys an id. Returns how many of its events were fetched.
+    /// Destroys an id. Returns the number of its events that the program fetched.
     pub(crate) fn destroy(&self, id: u32) -> Result<u32> {
         let body = |response| rdma_ucm_destroy_id { response, id, reserved: 0 };
         self.ask(command::DESTROY_ID, body).map(|gone: rdma_ucm_destroy_id_resp| gone.events_reported)
@@ -173,12 +173,12 @@ impl Channel {
         self.tell(command::SET_OPTION, &rdma_ucm_set_option { optval, id, level: 0, optname, optlen })
     }
 
-    /// The next event. Waits for it unless the channel is non-blocking.
+    /// Returns the next event. Waits for an event unless the channel is non-blocking.
     pub(crate) fn event(&self) -> Result<rdma_ucm_event_resp> {
         self.ask(command::GET_EVENT, |response| rdma_ucm_get_event { response })
     }
 
-    /// The next event, which must be `wanted`.
+    /// Waits for the next event, which must be of type `wanted`.
     pub(crate) fn expect(&self, wanted: u32) -> rdma_ucm_event_resp {
         assert!(self.is_ready(PATIENCE_MS), "event {wanted} does not come");
         let event = self.event().expect("there is one");
@@ -188,11 +188,11 @@ impl Channel {
 
     pub(crate) fn is_ready(&self, patience_ms: i32) -> bool {
         let mut one = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry.
+        // SAFETY: the array has one entry.
         unsafe { libc::poll(&mut one, 1, patience_ms) == 1 }
     }
 
-    /// Creates an id that has resolved this address and its route.
+    /// Creates an id and resolves this address and its route.
     pub(crate) fn resolved(&self, uid: u64, ps: u16, to: &str) -> u32 {
         let id = self.create(uid, ps);
         self.resolve(id, to).expect("it resolves");
@@ -203,7 +203,7 @@ impl Channel {
     }
 }
 
-/// Connection parameters of one side, with private data.
+/// The connection parameters that a side sends, with private data.
 pub(crate) fn param(qp_num: u32, private: &[u8]) -> rdma_ucm_conn_param {
     let mut private_data = [0; RDMA_MAX_PRIVATE_DATA];
     private_data[..private.len()].copy_from_slice(private);

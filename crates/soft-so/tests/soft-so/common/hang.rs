@@ -1,16 +1,17 @@
-//! Whether a program hangs. On a busy machine it may take any time, so processor time counts.
+//! Detects programs that hang. The limit is in processor time, because a busy machine can delay a program for
+//! any time.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A program hangs if all its processes together use this much processor time on each processor without a
-/// sign of progress, or none at all for this long.
+/// The limit for a program without progress. The program hangs if its processes together use more than this
+/// time for each processor of the machine, or if they use no processor time for longer than this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a guard looks.
+/// The interval at which a guard checks its program.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// Times of proc_pid_stat(5) are in hundredths of a second.
+/// The unit of times in proc_pid_stat(5).
 const TICK: Duration = Duration::from_millis(10);
 
 /// Guards a program and the processes that it started.
@@ -18,7 +19,7 @@ pub(crate) struct Guard {
     id: u32,
     /// Processor time at the last sign of progress.
     progress: Duration,
-    /// Processor time at the last look, and when it last changed.
+    /// Processor time at the last check, and the moment when it last changed.
     used: Duration,
     changed: Instant,
 }
@@ -28,7 +29,7 @@ impl Guard {
         Guard { id, progress: Duration::ZERO, used: Duration::ZERO, changed: Instant::now() }
     }
 
-    /// Notes a sign of progress.
+    /// Notes that the program has made progress.
     pub(crate) fn goes_on(&mut self) {
         let (used, now) = (processor_time(self.id), Instant::now());
         (self.progress, self.used, self.changed) = (used, used, now);
@@ -48,8 +49,8 @@ impl Guard {
     }
 }
 
-/// A process as proc_pid_stat(5) describes it: its parent, and the processor time of the process and its
-/// children that were waited for.
+/// A process's parent, and the processor time of the process and of the children that it has waited for
+/// (proc_pid_stat(5)).
 struct Stat {
     parent: u32,
     used: Duration,
@@ -66,7 +67,7 @@ impl Stat {
     }
 }
 
-/// The processor time of a process and of all processes below it.
+/// The processor time of a process and all its descendants.
 fn processor_time(id: u32) -> Duration {
     let entries = std::fs::read_dir("/proc").expect("it can be listed").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -90,7 +91,7 @@ fn a_program_hangs_that_computes_or_sleeps_for_too_long() {
     guard.changed = begin;
     assert!(!guard.hangs_with(seconds(0), begin + PATIENCE));
     assert!(guard.hangs_with(seconds(0), begin + PATIENCE + seconds(1)));
-    // A busy machine gives it little time, for days.
+    // On a busy machine, the program gets little processor time over days. It does not hang.
     assert!(!guard.hangs_with(seconds(1), begin + 1000 * PATIENCE));
     assert!(!guard.hangs_with(seconds(2), begin + 2000 * PATIENCE));
     assert!(guard.hangs_with(2000 * PATIENCE, begin + 2001 * PATIENCE));
@@ -107,7 +108,7 @@ fn processor_time_is_of_all_processes_below() {
     while processor_time(child.id()) < 5 * TICK {
         std::thread::sleep(TICK);
     }
-    // SAFETY: takes numbers. The group is the child's own.
+    // SAFETY: the call takes only numbers. The group belongs to the child.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     child.wait().expect("it is a child");
 }

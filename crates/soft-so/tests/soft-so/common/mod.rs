@@ -1,4 +1,4 @@
-//! Runs unmodified programs on the library that was built along with the tests.
+//! Helpers that run unmodified programs on the library of this workspace.
 
 pub(crate) mod cm;
 mod hang;
@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The library, of the profile that the tests were built with. Cargo does not build a cdylib for its tests,
-/// so this function does. It also builds the program that tests other devices too, and the launcher.
+/// The path of the library, built with the profile of the tests. Cargo does not build a cdylib for its tests,
+/// so this function builds it. It also builds the launcher and the program `native-test`.
 pub(crate) fn library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(build).clone()
@@ -29,8 +29,8 @@ fn build() -> PathBuf {
     let profile = test.parent().and_then(Path::parent).expect("it lies in PROFILE/deps");
     let target = profile.parent().expect("the profile lies in the target directory");
     let mut cargo = Command::new(env!("CARGO"));
-    // Builds the whole workspace, which gives dependencies the features that `cargo test --workspace` gives
-    // them. With other features, cargo would build all crates below the library again.
+    // Builds the whole workspace, so that dependencies have the features of `cargo test --workspace`. With
+    // other features, cargo would build all dependencies of the library again.
     cargo.args(["build", "--quiet", "--workspace", "--lib", "--example", "native-test", "--bin", "doorbell"]);
     cargo.arg("--target-dir").arg(target);
     if profile.ends_with("release") {
@@ -41,7 +41,8 @@ fn build() -> PathBuf {
     profile.join("libibverbs.so")
 }
 
-/// If this variable is set, the packages of all programs are installed, and no test may be skipped.
+/// An environment variable that says that the packages of all programs are installed. Then no test may be
+/// skipped.
 pub(crate) const INSTALLED: &str = "DOORBELL_PROGRAMS";
 
 /// The path of a program, if it is installed.
@@ -55,7 +56,7 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Compiles a source in a folder.
+/// Compiles a C source to the program `name` in a folder.
 pub(crate) fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str]) {
     let file = format!("{name}.c");
     std::fs::write(folder.join(&file), source).expect("it can be written");
@@ -65,7 +66,7 @@ pub(crate) fn compile(folder: &Path, name: &str, source: &str, arguments: &[&str
     assert!(output.status.success(), "{name}: {}", text(&output));
 }
 
-/// A launch on a fabric of its own.
+/// A launch on a fabric that no other launch has.
 pub(crate) fn launch(link: Link) -> Launch {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +74,7 @@ pub(crate) fn launch(link: Link) -> Launch {
     Launch { link, library: Some(library()), fabric, ..Launch::default() }
 }
 
-/// A command that launches the program and keeps its output.
+/// A command that launches the program with pipes for its output and no input.
 pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut command = launch.command(program.as_os_str(), &arguments).expect("it can be launched");
@@ -81,16 +82,16 @@ pub(crate) fn command(launch: &Launch, program: &Path, arguments: &[&str]) -> Co
     command
 }
 
-/// The arguments with which this executable runs as a program. It runs one test of this module (a
-/// `module_path!()`). That test is ignored otherwise.
+/// The arguments with which this executable runs one ignored test of a module as a program. `module` is the
+/// test's `module_path!()`.
 pub(crate) fn one_test(module: &str, test: &str) -> [String; 5] {
-    // The harness omits the crate's name.
+    // The test harness omits the crate's name.
     let (_, module) = module.split_once("::").expect("tests are in modules");
     let name = format!("{module}::{test}");
     ["--exact", &name, "--ignored", "--nocapture", "--test-threads=1"].map(str::to_owned)
 }
 
-/// This executable as the program of a module: its test `program`, in this role.
+/// A command that runs this executable as a module's program: the module's test `program`, in this role.
 pub(crate) fn own_program(launch: &Launch, module: &str, role: &str) -> Command {
     let file = std::env::current_exe().expect("the test has a file");
     let arguments = one_test(module, "program");
@@ -99,11 +100,11 @@ pub(crate) fn own_program(launch: &Launch, module: &str, role: &str) -> Command 
     command
 }
 
-/// The variable that gives a test's own program its role.
+/// The environment variable that names the role of a test's own program.
 pub(crate) const ROLE: &str = "DOORBELL_TEST_ROLE";
 
-/// A port that nobody listens on, and that no other test of this process gets. It is below the ports that the
-/// system gives to clients. A client could take one of these before the server does.
+/// A TCP port on which nothing listens, and which no other test of this process gets. The port is below the
+/// kernel's range of ephemeral ports, so no client can take it before the server does.
 pub(crate) fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 10_000..32_000;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -111,7 +112,8 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % PORTS.len() as u32;
         let port = (PORTS.start + number) as u16;
-        // Tests both address families, because programs listen on either. Without IPv6, nobody listens on it.
+        // Tests both address families, because programs listen on either. On a machine without IPv6, the
+        // bind fails with another error, which means that the port is free.
         let in_use = |address: &str| {
             let bound = std::net::TcpListener::bind((address, port));
             bound.is_err_and(|why| why.kind() == std::io::ErrorKind::AddrInUse)
@@ -138,7 +140,7 @@ pub(crate) fn wait_for_listener(port: u16, server: &mut Child) {
     });
 }
 
-/// Waits until a running server is found to listen.
+/// Waits until `listens` returns true. Panics if the server exits or hangs.
 pub(crate) fn wait_until_ready(server: &mut Child, listens: impl Fn() -> bool) {
     let (mut guard, mut looked) = (Guard::of(server.id()), Instant::now());
     while !listens() {
@@ -157,20 +159,20 @@ pub(crate) fn wait_until_ready(server: &mut Child, listens: impl Fn() -> bool) {
     }
 }
 
-/// Waits for the program to exit, and kills it if it hangs. It must not be killed by a signal.
+/// Waits until the program exits, and kills it if it hangs. Panics if a signal killed the program.
 pub(crate) fn finish(child: Child, what: &str) -> Output {
     let output = output_of(child);
     assert!(output.status.code().is_some(), "{what} was killed as it hung: {}", text(&output));
     output
 }
 
-/// Kills a process, and its process group if it has one of its own: a process that outlives it may keep its
-/// output open.
+/// Kills a process, and its process group if the process leads one. A process that outlives its parent may
+/// keep the parent's output open.
 fn kill(id: u32) {
     let _ = Command::new("kill").args(["-9", &id.to_string(), "--", &format!("-{id}")]).status();
 }
 
-/// Waits for the program to end in any way, and kills it if it hangs.
+/// Waits until the program exits or is killed, and kills it if it hangs.
 pub(crate) fn output_of(child: Child) -> Output {
     let id = child.id();
     let (ended, hears) = std::sync::mpsc::channel::<()>();
@@ -188,7 +190,8 @@ pub(crate) fn output_of(child: Child) -> Output {
     output
 }
 
-/// Waits for a program that prints a line for each of its steps. A line counts as progress.
+/// Waits for a program that prints a line for each of its steps. Each line counts as progress. Panics if the
+/// program hangs.
 pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
     let (prints, hears) = std::sync::mpsc::channel::<(bool, Vec<u8>)>();
     let errors = prints.clone();
@@ -222,7 +225,7 @@ pub(crate) fn finish_steps(mut child: Child, what: &str) -> Output {
     output
 }
 
-/// Sends each line of a pipe, until the pipe or the receiver is closed.
+/// Calls `send` with each line of a pipe, until the pipe ends or `send` returns false.
 fn send_lines(pipe: impl std::io::Read, send: &dyn Fn(Vec<u8>) -> bool) {
     let mut pipe = std::io::BufReader::new(pipe);
     let mut line = Vec::new();
@@ -238,14 +241,15 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs a server and a client with equal arguments. Returns the client's output.
+/// Runs a server and a client with equal arguments, and asserts that both succeed. Returns the client's
+/// output, or `None` if the program is not installed.
 pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option<String> {
     let file = installed(program)?;
     let port = free_port().to_string();
     let mut all = vec!["-p", &port];
     all.extend(arguments);
     let what = format!("{program} {}", all.join(" "));
-    // Nobody reads the server's output while it runs, and a full pipe would stop it.
+    // Nothing reads the server's output while the server runs, and a full pipe would block it.
     let mut server = command(launch, &file, &all).stdout(Stdio::null()).spawn().expect("the server starts");
     wait_for_listener(port.parse().unwrap_or(0), &mut server);
     all.push("localhost");
@@ -263,7 +267,7 @@ pub(crate) fn leaves_something(fabric: &str) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(fabric))
 }
 
-/// A launch that counts, and a function that reads the counts after the program has ended.
+/// A launch with statistics, and a function that reads the statistics after the program has exited.
 pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> Value + use<>) {
     let name = format!("{name}-{}.json", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -276,7 +280,7 @@ pub(crate) fn counting(name: &str, launch: Launch) -> (Launch, impl FnOnce() -> 
     (Launch { stats: Some(stats), ..launch }, read)
 }
 
-/// One count, for each QP.
+/// One count of a report for each QP, as a JSON array.
 pub(crate) fn of_qps(report: &Value, key: &str) -> Value {
     report["qps"].as_array().expect("there are QPs").iter().map(|qp| qp[key].clone()).collect()
 }

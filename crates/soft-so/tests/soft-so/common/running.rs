@@ -1,30 +1,31 @@
-//! A test's own programs, which exchange lines with it while they run.
+//! Runs a test's own programs, which exchange lines of text with the test.
 
 use super::{ROLE, finish, launch, own_program, text};
 use doorbell_launch::{Launch, Link};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Kills this process if it hangs: if it uses a minute of each processor, or takes ten minutes.
+/// Sets timers that kill this process if it uses a minute of processor time for each processor of the
+/// machine, or if it runs for ten minutes.
 pub(crate) fn end_in_time() {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as i64);
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once =
         libc::itimerval { it_value: libc::timeval { tv_sec: 60 * processors, ..none }, it_interval: none };
-    // SAFETY: takes numbers, and a time that lives.
+    // SAFETY: the calls take numbers, and a struct that outlives them.
     unsafe {
         libc::setitimer(libc::ITIMER_PROF, &once, std::ptr::null_mut());
         libc::alarm(600);
     }
 }
 
-/// The role that a test gives to this program. The program is killed if it hangs.
+/// The role that the test gives to this program. Also sets the timers of [`end_in_time`].
 pub(crate) fn role() -> String {
     end_in_time();
     std::env::var(ROLE).expect("a test says what to do")
 }
 
-/// A running program of a test, with its standard output and input.
+/// A running program of a test, with its standard input and output.
 pub(crate) struct Running {
     pub(crate) child: Child,
     says: BufReader<ChildStdout>,
@@ -32,12 +33,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the program of this module in this role.
+    /// Starts a module's program in this role.
     pub(crate) fn new(launch: &Launch, module: &str, role: &str) -> Running {
         Running::of(own_program(launch, module, role))
     }
 
-    /// Starts a command whose output is kept.
+    /// Starts a command whose standard output and standard error are pipes.
     pub(crate) fn of(mut command: Command) -> Running {
         let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
         let says = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -45,7 +46,8 @@ impl Running {
         Running { child, says, hears }
     }
 
-    /// The next line for the test. Lines of the test harness are left out.
+    /// Returns the program's next line for the test. Skips lines of the test harness. Panics with the
+    /// program's standard error if its output ends.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         loop {
@@ -79,19 +81,19 @@ impl Running {
     }
 }
 
-/// Runs the program of a module alone. It must exit with success.
+/// Runs a module's program, and asserts that it exits with success.
 pub(crate) fn alone(link: Link, module: &str, role: &str) {
     let child = own_program(&launch(link), module, role).spawn().expect("it starts");
     let output = finish(child, role);
     assert!(output.status.success(), "{role}: {}", text(&output));
 }
 
-/// Prints a line for the test.
+/// Prints a line for [`Running::line`] of the test.
 pub(crate) fn say(line: impl std::fmt::Display) {
     println!("> {line}");
 }
 
-/// Reads a line from the test.
+/// Reads a line that the test sends by [`Running::tell`].
 pub(crate) fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("it can be read");

@@ -1,5 +1,5 @@
-//! libibverbs as a small program uses it: the C functions, found where the loader put them. For the tests'
-//! own programs, which run in processes of their own.
+//! A small program's use of libibverbs. The tests' own programs run in separate processes and call the C
+//! functions of the libibverbs that the loader has loaded.
 
 use super::own_time::HANGS;
 use doorbell_abi::ibv_qp_attr_mask::*;
@@ -18,7 +18,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 pub(crate) const PORT: u8 = 1;
-/// The Q_Key of all UD QPs here.
+/// The Q_Key of all UD QPs of [`Node`].
 pub(crate) const QKEY: u32 = 0x1234_5678;
 const DEPTH: u32 = 64;
 const SGES: u32 = 4;
@@ -26,7 +26,7 @@ const INLINE: u32 = 64;
 
 /// Finds a function by name in the loaded libraries.
 pub(crate) fn function(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a string.
+    // SAFETY: the name is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     assert!(!found.is_null(), "{name:?} is in no library");
     found
@@ -35,7 +35,7 @@ pub(crate) fn function(name: &CStr) -> *mut c_void {
 /// Calls a C function by its name. The types are those in verbs.h.
 macro_rules! call {
     ($name:literal($($argument:expr => $type:ty),*) -> $result:ty) => {{
-        // SAFETY: the type is the one in verbs.h. Objects are live, and structs are the caller's.
+        // SAFETY: the type is the one in verbs.h. Objects are live, and structs belong to the caller.
         unsafe {
             std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn($($type),*) -> $result>(
                 $crate::common::verbs::function($name)
@@ -55,7 +55,8 @@ pub(crate) fn fork_init() {
     assert_eq!(call!(c"ibv_fork_init"() -> c_int), 0);
 }
 
-/// The data that a peer needs: a QP's port and number, and the memory that the peer may reach through the QP.
+/// The data that a peer needs: a QP's port and number, and the memory that the peer may access through the
+/// QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) lid: u16,
@@ -64,7 +65,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The address `offset` bytes into the endpoint's memory.
+    /// The remote address at this offset in the endpoint's memory.
     pub(crate) fn at(&self, offset: usize) -> RemoteAddr {
         RemoteAddr { addr: self.memory.addr + offset as u64, ..self.memory }
     }
@@ -92,7 +93,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// A send work request. Its buffers are pieces of the node's memory, by offset and length.
+/// A send work request. Its buffers are offsets and lengths in the node's memory.
 pub(crate) struct Wr<'a> {
     pub(crate) op: SendOp,
     pub(crate) buffers: &'a [(usize, u32)],
@@ -100,7 +101,7 @@ pub(crate) struct Wr<'a> {
     pub(crate) flags: u32,
 }
 
-/// Flags of verbs.h.
+/// `IBV_SEND_SIGNALED` and `IBV_SEND_INLINE` of verbs.h.
 pub(crate) const SIGNALED: u32 = 2;
 pub(crate) const INLINED: u32 = 8;
 
@@ -112,7 +113,7 @@ pub(crate) struct Retries {
     pub(crate) rnr_retry: u8,
 }
 
-/// An opened device, with page-aligned memory and QPs that share a CQ.
+/// An open device with page-aligned registered memory, and with QPs that share a CQ.
 pub(crate) struct Node {
     pub(crate) context: *mut ibv_context,
     pub(crate) pd: *mut ibv_pd,
@@ -126,12 +127,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Opens the device, registers `bytes` zero bytes and creates `qps` RC QPs in Init.
+    /// Opens the device, registers `bytes` zero bytes, and creates `qps` RC QPs in state Init.
     pub(crate) fn open(bytes: usize, qps: usize) -> Node {
         Node::open_as(QpType::Rc, bytes, qps)
     }
 
-    /// Like [`Node::open`], with QPs of a given type.
+    /// Opens the device like [`Node::open`], and creates QPs of this type.
     pub(crate) fn open_as(qp_type: QpType, bytes: usize, qps: usize) -> Node {
         let context = open_device();
         assert!(!context.is_null(), "the device cannot be opened");
@@ -141,9 +142,9 @@ impl Node {
             0 => c_int
         ) -> *mut ibv_cq);
         let mut memory = null_mut();
-        // SAFETY: our variable.
+        // SAFETY: the variable belongs to this function.
         assert_eq!(unsafe { libc::posix_memalign(&mut memory, 4096, bytes) }, 0);
-        // SAFETY: just allocated.
+        // SAFETY: the memory was just allocated with this length.
         unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
         let mr = call!(c"ibv_reg_mr"(
             pd => *mut ibv_pd, memory => *mut c_void, bytes => usize,
@@ -158,14 +159,14 @@ impl Node {
         node
     }
 
-    /// Creates one more QP in Init, and returns its index.
+    /// Creates one more QP in state Init, and returns its index.
     pub(crate) fn add_qp(&mut self, qp_type: QpType, cq: *mut ibv_cq, srq: *mut ibv_srq) -> usize {
         self.qps.push(create_qp(self.pd, cq, qp_type, srq));
         self.init(self.qps.len() - 1);
         self.qps.len() - 1
     }
 
-    /// Creates one more RC QP in Init, with queues of one entry.
+    /// Creates one more RC QP in state Init. Each of its queues has one entry.
     pub(crate) fn add_small_qp(&mut self) {
         let cap = ibv_qp_cap {
             max_send_wr: 1,
@@ -178,7 +179,7 @@ impl Node {
         self.init(self.qps.len() - 1);
     }
 
-    /// Creates a channel and a CQ of `cqe` entries, for a program that sleeps until a completion.
+    /// Creates a completion channel and a CQ of `cqe` entries that uses the channel.
     pub(crate) fn sleeping_cq(&self, cqe: c_int) -> (*mut ibv_comp_channel, *mut ibv_cq) {
         let channel = call!(c"ibv_create_comp_channel"(
             self.context => *mut ibv_context
@@ -191,11 +192,11 @@ impl Node {
     }
 
     fn qp_type(&self, qp: usize) -> QpType {
-        // SAFETY: a live QP.
+        // SAFETY: the QP is live.
         QpType::from_c(unsafe { (*self.qps[qp]).qp_type }).expect("it was made of one")
     }
 
-    /// An entry of the port's GID table.
+    /// Returns an entry of the port's GID table.
     pub(crate) fn gid(&self, index: u8) -> ibv_gid {
         let mut gid = ibv_gid::default();
         let errno = call!(c"ibv_query_gid"(
@@ -205,7 +206,7 @@ impl Node {
         gid
     }
 
-    /// An address handle.
+    /// Creates an address handle.
     pub(crate) fn ah(&self, mut path: ibv_ah_attr) -> *mut ibv_ah {
         let ah = call!(c"ibv_create_ah"(
             self.pd => *mut ibv_pd, &raw mut path => *mut ibv_ah_attr
@@ -214,7 +215,8 @@ impl Node {
         ah
     }
 
-    /// Registers other memory and uses it from now on. The memory must stay mapped for good.
+    /// Registers other memory, which the node uses from now on. The memory must stay mapped until the process
+    /// exits.
     pub(crate) fn register(&mut self, memory: *mut c_void, bytes: usize) {
         self.mr = call!(c"ibv_reg_mr"(
             self.pd => *mut ibv_pd, memory => *mut c_void, bytes => usize,
@@ -230,34 +232,34 @@ impl Node {
         self.memory.wrapping_add(at)
     }
 
-    /// A copy of a piece of the node's memory.
+    /// A copy of `bytes` bytes of the node's memory from offset `at` on.
     pub(crate) fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
         assert!(at + bytes <= self.bytes);
-        // SAFETY: within the memory, which is never freed.
+        // SAFETY: the address is within the memory, which is never freed.
         (at..at + bytes).map(|at| unsafe { self.memory.add(at).read_volatile() }).collect()
     }
 
-    /// The word at the beginning of the node's memory.
+    /// The first 8 bytes of the node's memory as a number.
     pub(crate) fn first_word(&self) -> u64 {
         u64::from_ne_bytes(*self.read(0, 8).first_chunk().expect("it has 8 bytes"))
     }
 
-    /// Whether each byte of a piece of the node's memory equals `byte`.
+    /// Whether `bytes` bytes of the node's memory from offset `at` on all equal `byte`.
     pub(crate) fn is_all(&self, at: usize, bytes: usize, byte: u8) -> bool {
         self.read(at, bytes).iter().all(|b| *b == byte)
     }
 
-    /// Fills a piece of the node's memory.
+    /// Sets `bytes` bytes of the node's memory from offset `at` on to `byte`.
     pub(crate) fn fill(&self, at: usize, bytes: usize, byte: u8) {
         assert!(at + bytes <= self.bytes);
         for at in at..at + bytes {
-            // SAFETY: as in `read`.
+            // SAFETY: the address is within the memory, which is never freed.
             unsafe { self.memory.add(at).write_volatile(byte) };
         }
     }
 
     pub(crate) fn endpoint(&self, qp: usize) -> Endpoint {
-        // SAFETY: live objects.
+        // SAFETY: the objects are live.
         let (qpn, rkey) = unsafe { ((*self.qps[qp]).qp_num, (*self.mr).rkey) };
         Endpoint { lid: self.lid, qpn, memory: RemoteAddr { addr: self.memory as u64, rkey } }
     }
@@ -268,7 +270,7 @@ impl Node {
         self.init(qp);
     }
 
-    /// Moves a QP to a state that needs no other attribute.
+    /// Moves a QP to a state whose transition needs no other attribute.
     pub(crate) fn set_state(&self, qp: usize, next: QpState) {
         self.modify(qp, state(next), IBV_QP_STATE);
     }
@@ -281,23 +283,23 @@ impl Node {
         self.modify(qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | of_type);
     }
 
-    /// Moves a QP from Init through Rtr to Rts.
+    /// Moves a QP from Init through Rtr to Rts, connected to `peer`.
     pub(crate) fn connect(&self, qp: usize, peer: &Endpoint) {
         self.connect_with(qp, peer, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 });
     }
 
-    /// Like [`Node::connect`], with given time-out and retry counts.
+    /// Connects a QP like [`Node::connect`], with this time-out and these retry counts.
     pub(crate) fn connect_with(&self, qp: usize, peer: &Endpoint, retries: Retries) {
         self.connect_by(qp, to_lid(peer.lid), peer.qpn, retries);
     }
 
-    /// Like [`Node::connect_with`], by a path. A UD QP has no peer.
+    /// Connects a QP like [`Node::connect_with`], to a path and a QP number. A UD QP ignores both.
     pub(crate) fn connect_by(&self, qp: usize, path: ibv_ah_attr, qpn: u32, retries: Retries) {
         self.connect_altered(qp, path, qpn, retries, |_| 0);
     }
 
-    /// Like [`Node::connect_by`], with other attributes. `alter` changes the attributes of both steps, and
-    /// returns the bits to add to the mask.
+    /// Connects a QP like [`Node::connect_by`], with other attributes. `alter` changes the attributes of the
+    /// transition to Rtr, then those of the transition to Rts. It returns the bits to add to the mask.
     pub(crate) fn connect_altered(
         &self,
         qp: usize,
@@ -338,18 +340,19 @@ impl Node {
     }
 
     pub(crate) fn sges(&self, buffers: &[(usize, u32)]) -> Vec<ibv_sge> {
-        // SAFETY: a live region.
+        // SAFETY: the region is live.
         let lkey = unsafe { (*self.mr).lkey };
         let begin = self.memory as u64;
         buffers.iter().map(|&(at, length)| ibv_sge { addr: begin + at as u64, length, lkey }).collect()
     }
 
-    /// Posts a list. Its work requests are numbered from 0.
+    /// Posts a list of work requests in one call. Their `wr_id`s count from 0.
     pub(crate) fn post(&self, qp: usize, list: &[Wr<'_>]) {
         self.post_to(qp, list, None);
     }
 
-    /// Posts a list like [`Node::post`]. If `to` names a QP, the messages are datagrams to that QP.
+    /// Posts a list like [`Node::post`]. If `to` has an address handle and a QP number, all messages are
+    /// datagrams to that QP.
     pub(crate) fn post_to(&self, qp: usize, list: &[Wr<'_>], to: Option<(*mut ibv_ah, u32)>) {
         let mut sges: Vec<Vec<ibv_sge>> = list.iter().map(|wr| self.sges(wr.buffers)).collect();
         let mut wrs: Vec<ibv_send_wr> = list.iter().zip(&mut sges).map(|(wr, sges)| c_wr(wr, sges)).collect();
@@ -361,7 +364,7 @@ impl Node {
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
-        // SAFETY: a live QP and a list of work requests that live as long as the call.
+        // SAFETY: the QP is live, and the list of work requests outlives the call.
         let errno = unsafe {
             let post = (*self.context).ops.post_send.expect("it is served");
             post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
@@ -369,7 +372,7 @@ impl Node {
         assert_eq!(errno, 0, "a list of {} on QP {qp}", list.len());
     }
 
-    /// Posts `count` RECVs with equal buffers in one call, numbered from 0.
+    /// Posts `count` RECVs with equal buffers in one call. Their `wr_id`s count from 0.
     pub(crate) fn post_recv(&self, qp: usize, count: usize, buffers: &[(usize, u32)]) {
         let mut sges = self.sges(buffers);
         let one = ibv_recv_wr {
@@ -384,7 +387,7 @@ impl Node {
             wrs[n].next = wrs.get_mut(n + 1).map_or(null_mut(), |next| next);
         }
         let mut bad = null_mut();
-        // SAFETY: as in `post`.
+        // SAFETY: the QP is live, and the list of work requests outlives the call.
         let errno = unsafe {
             let post = (*self.context).ops.post_recv.expect("it is served");
             post(self.qps[qp], wrs.as_mut_ptr(), &mut bad)
@@ -392,10 +395,10 @@ impl Node {
         assert_eq!(errno, 0, "{count} RECVs on QP {qp}");
     }
 
-    /// A completion, if there is one.
+    /// Polls the CQ for one completion.
     pub(crate) fn poll(&self) -> Option<ibv_wc> {
         let mut wc = ibv_wc::default();
-        // SAFETY: a live CQ and room for one completion.
+        // SAFETY: the CQ is live, and the buffer has room for one completion.
         let polled = unsafe {
             let poll = (*self.context).ops.poll_cq.expect("it is served");
             poll(self.cq, 1, &mut wc)
@@ -404,7 +407,7 @@ impl Node {
         (polled > 0).then_some(wc)
     }
 
-    /// Waits for the next `count` completions, all successful.
+    /// Waits for the next `count` completions, which must all be successful.
     pub(crate) fn completions(&self, count: usize) -> Vec<ibv_wc> {
         (0..count).map(|_| self.completion(WcStatus::Success)).collect()
     }
@@ -421,19 +424,19 @@ impl Node {
         }
     }
 
-    /// Posts a work request and waits for its completion.
+    /// Posts a work request and waits until it completes successfully.
     pub(crate) fn carry_out(&self, qp: usize, op: SendOp, buffers: &[(usize, u32)]) {
         self.post(qp, &[Wr { op, buffers, flags: SIGNALED }]);
         self.completions(1);
     }
 }
 
-/// Opens the only device. Null if it cannot be opened.
+/// Opens the only device. Returns null if the device cannot be opened.
 pub(crate) fn open_device() -> *mut ibv_context {
     let mut count = 0;
     let list = call!(c"ibv_get_device_list"(&raw mut count => *mut c_int) -> *mut *mut ibv_device);
     assert!(!list.is_null() && count == 1, "{count} devices");
-    // SAFETY: a list with an entry.
+    // SAFETY: the list has an entry.
     let device = unsafe { *list };
     call!(c"ibv_open_device"(device => *mut ibv_device) -> *mut ibv_context)
 }
@@ -443,7 +446,7 @@ pub(crate) fn to_lid(dlid: u16) -> ibv_ah_attr {
     ibv_ah_attr { dlid, port_num: PORT, ..ibv_ah_attr::default() }
 }
 
-/// The path to the port with this GID, from an entry of this node's GID table.
+/// The path to the port with this GID. `sgid_index` is the entry of this node's GID table for the source.
 pub(crate) fn to_gid(sgid_index: u8, dgid: ibv_gid) -> ibv_ah_attr {
     let grh = ibv_global_route { dgid, sgid_index, hop_limit: 1, ..ibv_global_route::default() };
     ibv_ah_attr { grh, is_global: 1, port_num: PORT, ..ibv_ah_attr::default() }

@@ -1,4 +1,4 @@
-//! fio's rdma engine. The side that reads, in fio's terms, listens. The other side has the verb.
+//! Runs fio's rdma engine. The side with `--rw=read` listens, and the side with `--rw=write` posts the verb.
 
 use super::{RUN, Run, pass};
 

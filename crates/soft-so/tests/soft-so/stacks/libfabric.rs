@@ -1,4 +1,5 @@
-//! libfabric's verbs provider: connections by rdma_cm, datagrams, and reliable datagrams over connections.
+//! Runs libfabric's verbs provider: connections by rdma_cm, datagrams, and reliable datagrams over
+//! connections.
 
 use super::{PORT, RUN, Ready, Run, pass};
 

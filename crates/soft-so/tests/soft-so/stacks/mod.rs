@@ -1,8 +1,8 @@
-//! Popular programs above verbs, unmodified: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes if
-//! the NIC has counted at least the payload that the program reports, on the transport that the program was
-//! given. Every other transport is switched off, and without the library the command must fail.
+//! Runs popular unmodified programs above verbs: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes
+//! if the software NIC counts at least the payload that the program reports, on the requested transport. All
+//! other transports are switched off, and without the library the command must fail.
 //!
-//! `docs/programs.md` is generated from the runs that are named here.
+//! `page` generates `docs/programs.md` from these runs.
 
 mod fio;
 mod libfabric;
@@ -29,34 +29,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Stands in arguments for a free port.
+/// A placeholder in arguments, which each run replaces by a free port.
 const PORT: &str = "PORT";
 
 /// How the test detects that a server listens.
 #[derive(Clone, Copy)]
 enum Ready {
-    /// By the files of rdma_cm's port space, `tcp` or `udp`.
+    /// A file of the fabric shows a listener in this port space of rdma_cm, `tcp` or `udp`.
     Cm(&'static str),
     Tcp,
-    /// Not visible. It takes this long at most.
+    /// Nothing shows it. The test waits for this time.
     After(Duration),
-    /// There is no server: the program starts all that it needs.
+    /// The program needs no server: it starts all its processes itself.
     Alone,
 }
 
 /// The fabric of a launched program, and the file for its counts.
 struct Launch {
     fabric: String,
-    /// The file that its counts are written to.
+    /// The file to which the program's counts are written.
     counts: PathBuf,
 }
 
-/// A run of a program.
+/// A run of a client and perhaps a server.
 struct Run {
     /// The package of Debian or PyPI.
     package: &'static str,
     program: &'static str,
-    /// The server's program, if it differs from the client's.
+    /// The server's program, if it differs from the client's program.
     served_by: Option<&'static str>,
     /// Arguments of the server and of the client.
     server: &'static [&'static str],
@@ -65,13 +65,14 @@ struct Run {
     ready: Ready,
     /// Transport of the QPs that must move the payload.
     transport: &'static str,
-    /// Payload bytes, according to the arguments and the program's output.
+    /// The payload bytes that the run moves at least, according to the arguments and the program's output.
     bytes: u64,
-    /// Text that the client prints if it has moved the payload.
+    /// Text that the client prints when it has moved the payload.
     says: &'static str,
-    /// Text of an error with which the client may exit although it has done all its work. Empty for none.
+    /// Text of an error with which the client may fail after it has done all its work. Empty if there is
+    /// none.
     excuse: &'static str,
-    /// Whether the program ends by _exit(2). Its fabric then stays until the next fabric begins.
+    /// Whether the program exits by _exit(2). Its fabric's files then stay until the next fabric begins.
     exits_at_once: bool,
 }
 
@@ -91,7 +92,7 @@ const RUN: Run = Run {
 };
 
 impl Run {
-    /// The command that runs the program: launched as a user would, or plain.
+    /// The command that runs the program, by `doorbell run` if there is a launch.
     fn command(&self, program: &Path, launch: Option<&Launch>, arguments: &[&str], port: &str) -> Command {
         let mut command = match launch {
             Some(Launch { fabric, counts }) => {
@@ -111,7 +112,7 @@ impl Run {
     fn line(&self) -> String {
         let env = self.env.iter().map(|(name, value)| format!("{name}={value} "));
         let arguments = self.client.iter().map(|argument| format!(" {argument}"));
-        // Port and script folder differ between runs, so the line leaves them out.
+        // The script folder differs between machines, so the line leaves it out.
         let line: String = env.chain([self.program.to_owned()]).chain(arguments).collect();
         let line = line.replace(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/"), "");
         line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
@@ -126,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Runs the programs. `false` if one is not installed.
+    /// Runs the client and its server. Returns false if a program is not installed.
     fn passes(&self) -> bool {
         let Some(program) = installed(self.program) else { return false };
         let Some(server) = installed(self.served_by.unwrap_or(self.program)) else { return false };
@@ -134,7 +135,7 @@ impl Run {
         true
     }
 
-    /// Runs these files as client and server.
+    /// Runs these files as client and server, and checks their output and counts.
     fn passes_as(&self, program: &Path, server: &Path) {
         let (what, port) = (self.line(), free_port().to_string());
         let fabric = launch(Link::Ib).fabric.unwrap_or_default();
@@ -156,7 +157,7 @@ impl Run {
         let mut leaves = self.exits_at_once;
         if let Some(server) = server.take() {
             let server = ended(server);
-            // A server may end with an error once its client is gone, but it must not crash.
+            // A server may fail when its client has exited, but no signal may kill it.
             assert!(server.is_none_or(|status| status.code().is_some()), "server of {what}");
             leaves |= server.is_none();
         }
@@ -165,8 +166,8 @@ impl Run {
         assert!(leaves || !leaves_something(&fabric), "{what}: the fabric {fabric} is still there");
     }
 
-    /// Asserts that the run fails without the library. Then no kernel device and no other transport did its
-    /// work.
+    /// Asserts that the run fails without the library. The failure shows that the program needs the software
+    /// NIC.
     fn fails_without_library(&self) {
         let Some(program) = installed(self.program) else { return };
         let Some(server) = installed(self.served_by.unwrap_or(self.program)) else { return };
@@ -190,7 +191,8 @@ impl Run {
     }
 }
 
-/// Runs all programs of a package. Only the first run is repeated without the library.
+/// Runs all programs of a package, then repeats the first run without the library. Stops at a program that is
+/// not installed.
 fn pass(runs: &[Run]) {
     for run in runs {
         if !run.passes() {
@@ -202,7 +204,8 @@ fn pass(runs: &[Run]) {
     }
 }
 
-/// Waits for a server that ends with its client. Stops a server that goes on serving.
+/// Returns the exit status of a server that exits within two seconds. Stops any other server, and returns
+/// `None`.
 fn ended(mut server: Child) -> Option<ExitStatus> {
     let status = ends_within(&mut server, Duration::from_secs(2));
     if status.is_none() {
@@ -211,11 +214,11 @@ fn ended(mut server: Child) -> Option<ExitStatus> {
     status
 }
 
-/// Stops a server that leads a process group. SIGTERM comes first, because the server may have started
-/// processes outside its group.
+/// Stops a server and its process group. SIGTERM comes first, because the server may have to stop processes
+/// outside its group.
 fn stop(mut server: Child) {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
-        // SAFETY: a child of this test that leads a group and has not been waited for.
+        // SAFETY: the child leads a process group and has not been waited for.
         unsafe { libc::kill(-(server.id() as i32), signal) };
         if ends_within(&mut server, HANGS).is_some() {
             return;
@@ -247,8 +250,8 @@ fn wait_for_cm(fabric: &str, space: &str, server: &mut Child) {
     wait_until_ready(server, listens);
 }
 
-/// Bytes that QPs of a transport were given to move, by the reports in a folder. Each process that used the
-/// device writes a report. There may be one more report of all processes together, which has no QPs.
+/// The payload bytes of all work requests on QPs of a transport, according to the reports in a folder. Each
+/// process that used the device writes a report. A report of all processes together has no QPs.
 fn payload(folder: &Path, transport: &str) -> u64 {
     let files = std::fs::read_dir(folder).expect("it can be listed").flatten().map(|entry| entry.path());
     let of_file = |path| {

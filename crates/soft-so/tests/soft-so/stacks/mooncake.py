@@ -1,6 +1,6 @@
-"""A process writes into another's memory and reads it back, by Mooncake's transfer engine over RDMA.
+"""Writes to another process's memory and reads the data back, by Mooncake's transfer engine over RDMA.
 
-The argument is the folder that has Mooncake.
+The argument is the folder that contains Mooncake.
 """
 
 import ctypes
@@ -49,5 +49,5 @@ if child:
 else:
     assert hear() == "look" and room.raw == DATA
     say("right")
-# The engine's threads have no end.
+# The engine's threads never end, so a normal exit would wait for them.
 os._exit(0)

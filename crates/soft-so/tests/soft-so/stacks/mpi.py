@@ -1,4 +1,4 @@
-"""Ping-pong between the first two ranks, and sums over all of them; what comes is checked. By Open MPI's library alone."""
+"""Ping-pong between ranks 0 and 1, then sums over all ranks, with checks of the data. Uses only libmpi."""
 
 import ctypes as c
 import sys

@@ -1,4 +1,4 @@
-//! Open MPI over UCX: a ping-pong, and sums of all ranks.
+//! Runs a script with Open MPI over UCX: a ping-pong between two ranks, and sums over all ranks.
 
 use super::{RUN, Ready, Run, pass};
 
@@ -35,12 +35,12 @@ const BASE: Run = Run {
     ..RUN
 };
 
-/// Bytes of the ping-pong.
+/// Payload bytes of the ping-pong in both directions.
 const PINGS: u64 = 2 * 50 * 20_000;
 
 pub(super) const RUNS: [Run; 2] = [
     Run { client: mpirun!("2"), bytes: PINGS + 2 * 10 * 40_000, says: "2 ranks agree", ..BASE },
-    // Each rank's part must leave the rank at least once.
+    // Each of the 10 sums moves the 40000 bytes of each rank at least once.
     Run { client: mpirun!("4"), bytes: PINGS + 4 * 10 * 40_000, says: "4 ranks agree", ..BASE },
 ];
 

@@ -1,4 +1,5 @@
-//! The verbs that NCCL's network uses, by a C program, `net_ib.c`. NCCL itself needs graphics cards.
+//! Runs `net_ib.c`, a C program with the verbs calls of NCCL's network transport. NCCL itself needs graphics
+//! cards.
 
 use super::{RUN, Ready, Run};
 use crate::common::{compile, installed};
@@ -9,7 +10,7 @@ const HEADER: &str = "/usr/include/infiniband/verbs.h";
 const NET_IB: Run = Run {
     program: "net_ib",
     ready: Ready::Alone,
-    // 16 WRITEs, the READ, and the word that comes back.
+    // The payload of 16 WRITEs, of the READ, and of the word that the receiver writes back.
     bytes: (1 << 20) + 4 + 8,
     says: "1048576 bytes have come",
     ..RUN

@@ -1,5 +1,6 @@
-/* What NCCL's network over verbs does: the library by dlopen, its functions by dlvsym; messages as WRITEs, of which the last has
- * an immediate; a READ from a QP that is connected to itself, to flush what has come; a word written back. */
+/* Makes the verbs calls of NCCL's network transport: loads libibverbs by dlopen(3) and its functions by
+ * dlvsym(3), and sends a message as WRITEs, the last of them with immediate. The receiver READs from a QP that
+ * is connected to itself, to flush the WRITEs, and then writes a word back. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -18,7 +19,7 @@
 static const char *role = "both";
 static void *library;
 
-/* A function of the library of that version. */
+/* Looks up a function of the library by its symbol version. */
 #define FUNCTION(type, name, arguments, version) \
     type (*own_##name) arguments = (type (*) arguments) dlvsym(library, #name, version); CHECK(own_##name)
 
@@ -84,7 +85,7 @@ int main(void) {
 
     struct side own = { .rkey = mr->rkey, .addr = (uint64_t)room, .lid = port.lid, .is_roce = port.link_layer == IBV_LINK_LAYER_ETHERNET }, peer;
     CHECK(own_ibv_query_gid(context, 1, 0, &own.gid) == 0);
-    /* The first to the other side, the second to itself. */
+    /* The first QP is connected to the other side, the second to itself. */
     struct ibv_qp *qps[2];
     for (int at = 0; at < 2; at++) {
         struct ibv_qp_init_attr how = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,

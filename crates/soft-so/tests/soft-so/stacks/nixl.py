@@ -1,7 +1,7 @@
-"""A process writes into another's memory by NIXL's UCX backend, and tells it with the last one; by NIXL's bindings alone.
+"""Writes to another process's memory by NIXL's UCX backend. The last WRITE carries a notification.
 
-The arguments are the folder that has NIXL, and the bytes and the number of the WRITEs, if these are to be others. It prints the
-median of their times, too, from the post until it is seen that they have ended.
+The first argument is the folder that contains NIXL. Two optional arguments are the bytes and the number of
+the WRITEs. The script prints the median time of a WRITE, from the post until its completion is seen.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ import types
 
 BYTES, TIMES = map(int, sys.argv[2:] or (1 << 20, 20))
 
-# What the package itself does besides needs more of Python.
+# Only NIXL's bindings are used. The package's own module would need further Python packages.
 package = types.ModuleType("nixl_cu12")
 package.__path__ = [sys.argv[1] + "/nixl_cu12"]
 sys.modules["nixl_cu12"] = package

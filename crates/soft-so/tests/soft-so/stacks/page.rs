@@ -1,5 +1,5 @@
-//! `docs/programs.md`: the runs of all packages, the versions that were installed when the page was written,
-//! and the programs that do not run.
+//! Generates and checks `docs/programs.md`. The page lists the runs of all packages, the tested versions, and
+//! the programs that do not run.
 
 use super::{Run, fio, libfabric, mpi, perftest, qperf, rdmacm, ucx, wheels};
 use std::path::Path;
@@ -40,7 +40,7 @@ fn all() -> impl Iterator<Item = &'static Run> {
     tables.into_iter().flatten()
 }
 
-/// The installed version of a package.
+/// The installed version of a package, or `?` if the package is not installed.
 fn version(package: &str) -> String {
     if let Some(version) = wheels::version(package) {
         return version;

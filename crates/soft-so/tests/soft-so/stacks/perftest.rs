@@ -1,4 +1,4 @@
-//! perftest with its connections by rdma_cm.
+//! Runs perftest with connections by rdma_cm.
 
 use super::{RUN, Run, pass};
 

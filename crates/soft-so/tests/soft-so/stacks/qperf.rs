@@ -1,11 +1,12 @@
-//! qperf, with and without rdma_cm.
+//! Runs qperf with and without rdma_cm.
 
 use super::{PORT, RUN, Ready, Run, pass};
 
 const BASE: Run =
     Run { package: "qperf", program: "qperf", server: &["-lp", PORT], ready: Ready::Tcp, ..RUN };
 
-// qperf prints the duration of messages, not their number. Half a second holds more than a few of 64 KiB.
+// qperf runs for a time and does not print the number of messages. The byte counts here are lower bounds for
+// one second.
 pub(super) const RUNS: [Run; 3] = [
     Run {
         client: &["-lp", PORT, "-t", "1", "-cm", "1", "127.0.0.1", "rc_bw"],

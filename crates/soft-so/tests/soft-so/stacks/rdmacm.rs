@@ -1,18 +1,19 @@
-//! The programs of librdmacm.
+//! Runs the example programs of librdmacm.
 
 use super::{RUN, Ready, Run, pass};
 use std::time::Duration;
 
 const BASE: Run = Run { package: "rdmacm-utils", ..RUN };
 
-/// After a quick disconnection, its thread asks for an event when its channel is closed already.
+/// rping. After a quick disconnection, its thread may ask for an event after the channel was closed, and
+/// prints an error.
 const RPING: Run = Run { program: "rping", excuse: "rdma_get_cm_event: Bad file descriptor", ..BASE };
 
 pub(super) const RUNS: [Run; 11] = [
     Run {
         server: &["-s", "-C", "50", "-S", "4000", "-a", "127.0.0.1", "-V"],
         client: &["-c", "-C", "50", "-S", "4000", "-a", "127.0.0.1", "-V"],
-        // In each iteration the server READs the data and WRITEs them back.
+        // In each iteration, the server READs the data and WRITEs the data back.
         bytes: 2 * 50 * 4000,
         ..RPING
     },
@@ -67,7 +68,7 @@ pub(super) const RUNS: [Run; 11] = [
         says: "return status 0",
         ..BASE
     },
-    // It moves no payload: it connects.
+    // cmtime only connects and moves no payload.
     Run {
         program: "cmtime",
         server: &["-c", "100"],

@@ -1,5 +1,5 @@
-//! A TCP program whose sockets librspreload turns into RDMA sockets. librspreload is preloaded before the
-//! library and after it.
+//! Runs a TCP program whose sockets librspreload turns into RDMA sockets. librspreload is preloaded before
+//! the library, and after it.
 
 use super::{payload, wait_for_cm};
 use crate::common::{compile, finish, free_port, installed, launch, leaves_something, library, text};
@@ -7,7 +7,7 @@ use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Sends 1000 bytes 100 times, or receives them and sends back their sum.
+/// A TCP program. The client sends 1000 bytes 100 times. The server receives all bytes and returns their sum.
 const TCP: &str = r#"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The librspreload that librdmacm brings along, in any of the folders that distributions use.
+/// The path of librdmacm's librspreload, in one of the folders that distributions use.
 fn rspreload() -> Option<PathBuf> {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     let paths = folders.map(|folder| Path::new(folder).join("rsocket/librspreload.so"));
@@ -70,7 +70,7 @@ fn a_program_of_tcp_in_both_orders() {
             let mut run = Command::new(library().with_file_name("doorbell"));
             run.args(["run", "--fabric", &fabric, "--stats-json"]).arg(counts.path().join(role)).arg("--");
             match behind {
-                // The launcher puts the library before all other preloaded libraries.
+                // The launcher puts its library before all other preloaded libraries.
                 true => drop(run.env("LD_PRELOAD", &sockets)),
                 false => {
                     let preload = format!("LD_PRELOAD={sockets}:{}", library().display());

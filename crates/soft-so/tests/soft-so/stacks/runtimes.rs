@@ -1,12 +1,13 @@
-//! Runtimes that interpose functions of the C library as the library does: AddressSanitizer, ThreadSanitizer,
-//! and other allocators. They are linked, and preloaded before the library, after it and instead of it.
+//! Runs programs with other runtimes that interpose functions of the C library: AddressSanitizer,
+//! ThreadSanitizer and allocators. A runtime is linked to the program, or preloaded before the library, after
+//! it or instead of it.
 
 use crate::common::{INSTALLED, compile, finish, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Calls the functions of the C library that the library interposes.
+/// A program that calls functions of the C library that the library interposes.
 const CALLS: &str = r#"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -60,7 +61,7 @@ int main(void) {
 }
 "#;
 
-/// Runs a program under the launcher, with `preloads` or with the library alone.
+/// Runs a program under the launcher. If `preloads` is not empty, it replaces LD_PRELOAD.
 fn run(fabric: &str, program: &Path, preloads: &[&Path], overflows: bool) -> Output {
     let mut run = Command::new(library().with_file_name("doorbell"));
     run.args(["run", "--fabric", fabric, "--"]);
@@ -82,7 +83,7 @@ fn is_served(program: &Path, preloads: &[&Path]) {
     assert!(output.status.success() && !leaves_something(&fabric), "{preloads:?}: {}", output.status);
 }
 
-/// A library that the compiler brings along.
+/// The path of a library that belongs to the compiler.
 fn of_compiler(name: &str) -> PathBuf {
     let printed = Command::new("cc").arg(format!("-print-file-name={name}")).output().expect("it runs");
     let path = PathBuf::from(String::from_utf8_lossy(&printed.stdout).trim());
@@ -101,7 +102,7 @@ fn sanitizers() {
     };
     let sanitized = made("address", &["-fsanitize=address"]);
     is_served(&sanitized, &[]);
-    // The program aborts at the overflow. The next fabric removes the files that it leaves.
+    // The program aborts at the overflow and leaves its fabric's files. The next fabric removes them.
     let found = run(&launch(Link::Ib).fabric.unwrap_or_default(), &sanitized, &[], true);
     assert!(text(&found).contains("heap-buffer-overflow") && !found.status.success(), "{}", text(&found));
     is_served(&made("static", &["-fsanitize=address", "-static-libasan"]), &[]);
@@ -111,7 +112,7 @@ fn sanitizers() {
     is_served(&plain, &[&own, &runtime]);
 }
 
-/// The names of the allocators' files.
+/// The file names of the allocators.
 const ALLOCATORS: [&str; 3] = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"];
 
 #[test]
@@ -134,7 +135,8 @@ fn allocators() {
         };
         is_served(&plain, &[&allocator, &own]);
         is_served(&plain, &[&own, &allocator]);
-        // The program replaces LD_PRELOAD, and the loader finds the library for it.
+        // LD_PRELOAD has only the allocator. The loader finds the library because the program is linked to
+        // it.
         is_served(&linked, &[&allocator]);
     }
 }

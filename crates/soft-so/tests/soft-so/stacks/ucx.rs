@@ -1,4 +1,4 @@
-//! UCX: tagged, one-sided and active messages over its verbs transports, and connections by its rdmacm
+//! Runs UCX's tagged, one-sided and active messages over its verbs transports, and connections by its rdmacm
 //! component.
 
 use super::{PORT, RUN, Ready, Run, pass};
@@ -16,7 +16,7 @@ const BASE: Run = Run {
 const RC: &[(&str, &str)] = &[("UCX_TLS", "rc_v"), ("UCX_NET_DEVICES", "doorbell0:1")];
 const UD: &[(&str, &str)] = &[("UCX_TLS", "ud_v"), ("UCX_NET_DEVICES", "doorbell0:1")];
 
-/// Arguments of a test of `ucx_perftest`, with messages of 4000 bytes.
+/// The client's arguments for a test of `ucx_perftest` with 500 messages of 4000 bytes.
 macro_rules! client {
     ($test:literal) => {
         &["-p", PORT, "127.0.0.1", "-t", $test, "-n", "500", "-w", "10", "-s", "4000"]

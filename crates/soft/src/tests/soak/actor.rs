@@ -36,7 +36,7 @@ fn the_actor() {
     if std::env::var_os(ACTOR).is_none() {
         return;
     }
-    // A stopped process would not notice that the test has exited. SAFETY: the call takes numbers.
+    // A stopped process would not notice that the test has exited. SAFETY: the call takes only numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut actor =
         Actor { watch: Watch::new(), server: None, client: None, goes: false, blocked: Duration::ZERO };
@@ -161,7 +161,7 @@ impl Input {
     fn lines(&mut self, patience: Duration) -> Option<Vec<String>> {
         let mut one = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
         let patience = libc::timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-        // SAFETY: one entry, and a time-out that lives.
+        // SAFETY: the array has one entry, and the time-out outlives the call.
         if unsafe { libc::ppoll(&mut one, 1, &patience, std::ptr::null()) } > 0 {
             let mut bytes = [0; 4096];
             // SAFETY: the buffer has room for this many bytes.

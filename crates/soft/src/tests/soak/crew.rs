@@ -152,7 +152,7 @@ impl Member {
     }
 
     pub(super) fn signal(&self, signal: i32) {
-        // SAFETY: a child that was not waited for, so its PID is still valid.
+        // SAFETY: the process is a child that has not been waited for, so its PID is valid.
         unsafe { libc::kill(self.pid() as i32, signal) };
     }
 

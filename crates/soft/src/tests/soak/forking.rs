@@ -37,10 +37,10 @@ fn fork_one(number: u64) -> Result<(), String> {
     let expected = if number % 4 == 3 { libc::SIGKILL } else { 0 };
     let begin = Instant::now();
     let mut status = 0;
-    // SAFETY: a child of this process.
+    // SAFETY: the process is a child of this process.
     while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
         if begin.elapsed() > HANGS {
-            // SAFETY: a child of this process.
+            // SAFETY: the process is a child of this process.
             unsafe {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, &mut status, 0);
@@ -55,14 +55,14 @@ fn fork_one(number: u64) -> Result<(), String> {
 fn in_child(number: u64) -> ! {
     let right = match number % 4 {
         0 => true,
-        // SAFETY: a program with no arguments except its name.
+        // SAFETY: the arguments are C strings, and the list ends with null.
         1 => unsafe {
             let name = c"/bin/true".as_ptr();
             libc::execv(name, [name, std::ptr::null()].as_ptr()) == 0
         },
         _ => Process::current().is_ok_and(send_to_itself),
     };
-    // SAFETY: ends this process without running its parent's exit handlers.
+    // SAFETY: the calls take only numbers. `_exit` runs no exit handlers of the parent.
     unsafe {
         if number % 4 == 3 {
             libc::raise(libc::SIGKILL);

@@ -56,12 +56,13 @@ pub(super) fn prepare(point: Point, nth: u32, harm: Harm, seed: u64) {
 
 fn strike() {
     let line = format!("\n{REACHED}\n");
-    // SAFETY: a string of this length; standard output is a pipe that is read.
+    // SAFETY: the string has this length.
     unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
     match Harm::ALL[DUE.load(SeqCst) as usize] {
-        // To this thread: another thread would stop the process a moment later. SAFETY: takes a number.
+        // The signal goes to this thread. If another thread got it, the process would stop a moment later.
+        // SAFETY: the call takes only a number.
         Harm::Stop => drop(unsafe { libc::raise(libc::SIGSTOP) }),
-        // SAFETY: a signal to this process.
+        // SAFETY: the call takes only numbers.
         Harm::Kill => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
         Harm::NoFiles => limit(libc::RLIMIT_NOFILE, first_free_file()),
         Harm::NoMemory => limit(libc::RLIMIT_AS, mapped_bytes() + LEFT_TO_MAP),
@@ -77,7 +78,7 @@ fn strike() {
 const LEFT_TO_MAP: u64 = 32 << 20;
 
 fn first_free_file() -> u64 {
-    // SAFETY: a duplicate of standard error, closed again.
+    // SAFETY: the descriptor is a new duplicate, which only this function uses.
     unsafe {
         let free = libc::dup(2);
         libc::close(free);
@@ -92,7 +93,7 @@ fn mapped_bytes() -> u64 {
 
 fn limit(what: libc::__rlimit_resource_t, to: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is filled in, then read.
+    // SAFETY: getrlimit(2) fills the struct in before it is read.
     unsafe {
         libc::getrlimit(what, &mut limit);
         limit.rlim_cur = to;
@@ -105,7 +106,7 @@ pub(super) fn relent() {
     HOSTILE.store(false, SeqCst);
     for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the struct is filled in, then read.
+        // SAFETY: getrlimit(2) fills the struct in before it is read.
         unsafe {
             libc::getrlimit(what, &mut limit);
             limit.rlim_cur =

@@ -93,7 +93,7 @@ fn parts_of(wr_id: u64) -> (Option<Way>, u32, u64) {
 impl Server {
     pub(super) fn new(process: &'static Process) -> Server {
         let pipe = EventPipe::new().expect("a pipe");
-        // SAFETY: sets a flag of a file of this process.
+        // SAFETY: the descriptor belongs to this process.
         unsafe { libc::fcntl(pipe.read_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let (shared, beside) = (cq(process, &pipe), cq(process, &pipe));
         let srq_number = process.srq_numbers.take().expect("an SRQ");
@@ -315,7 +315,7 @@ impl Server {
                 _ => buffer,
             };
             let len = (wc.byte_len as usize).saturating_sub(header).min(RECV_BYTES - header);
-            // SAFETY: the buffer of a complete RECV.
+            // SAFETY: the buffer is mapped, and its RECV has completed.
             let message = unsafe {
                 let from = of.addr as usize + at as usize * RECV_BYTES + header;
                 std::slice::from_raw_parts(from as *const u8, len)
@@ -437,7 +437,7 @@ const _: () = assert!(CAP.max_recv_wr as u64 >= UD_RECVS);
 
 /// A System V segment that is removed with its last user.
 fn system_v(bytes: usize) -> u64 {
-    // SAFETY: a new segment, and a new mapping of it.
+    // SAFETY: the calls create a new segment and a new mapping.
     unsafe {
         let id = libc::shmget(libc::IPC_PRIVATE, bytes, 0o600);
         let addr = libc::shmat(id, std::ptr::null(), 0);
