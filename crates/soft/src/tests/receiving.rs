@@ -243,6 +243,15 @@ fn a_message_is_found_in_whichever_slot_it_is() {
     }
 }
 
+/// Posted RECVs are no completions.
+#[test]
+fn an_empty_cq_shrinks_below_its_posted_recvs() {
+    let memory = buffer(process());
+    let side = Side::new(process(), QpType::Rc, CAP, 64);
+    (0..DEPTH.into()).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
+    side.cq.resize(DEPTH / 2).expect("the CQ is empty");
+}
+
 #[test]
 fn a_recv_that_its_sender_gives_back_is_not_lost() {
     let memory = buffer(process());
