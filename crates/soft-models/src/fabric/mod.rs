@@ -10,7 +10,7 @@ pub(crate) mod peer {
     pub(crate) enum Owner<'a> {
         /// This process.
         This,
-        /// There is no peer.
+        /// Another process. No model has one.
         #[expect(dead_code, reason = "the variant uses the lifetime")]
         Peer(std::convert::Infallible, PhantomData<&'a ()>),
     }

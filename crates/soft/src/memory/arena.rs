@@ -114,9 +114,9 @@ fn take_lock() {
     }
 }
 
-/// Allocates `size` bytes of shared memory, aligned to `align`. `None` if the allocation does not belong in
-/// the arena (`align` is less than a page, `size` is 0, or the launcher did not ask for shared buffers), or
-/// if the arena has no space.
+/// Allocates `size` bytes of shared memory, aligned to `align`. `None` if the launcher did not ask for shared
+/// buffers, or if the arena has no space. Also `None` if `size` is 0, or if `align` is less than a page or no
+/// power of two.
 pub fn alloc(align: usize, size: usize) -> Option<*mut u8> {
     if (align as u64) < PAGE || size == 0 || !align.is_power_of_two() || !wanted() {
         return None;

@@ -18,8 +18,8 @@ const REMEMBERED: Duration = Duration::from_millis(500);
 
 thread_local! {
     /// The lock that this thread last gave up, its holder, and the time. The thread does not wait for this
-    /// holder again during `REMEMBERED`. Otherwise it would wait for `GIVE_UP` for each QP of a program that
-    /// needs the lock.
+    /// holder again during `REMEMBERED`. Otherwise the thread would wait for `GIVE_UP` for each QP of a
+    /// program that needs the lock.
     static GIVEN_UP: Cell<Option<(usize, u32, Instant)>> = const { Cell::new(None) };
 }
 

@@ -135,7 +135,7 @@ pub(crate) struct MrRecord {
     pub(crate) host: AtomicU64,
     /// Offset of the first byte in the segment, plus 1; 0 if the region does not lie in the arena.
     pub(crate) shared: AtomicU64,
-    /// The memory object and the offset of the first byte in it, as `Object` encodes them.
+    /// The memory object, and the offset of the first byte in the object, as `Object` encodes them.
     pub(crate) object: [AtomicU64; 2],
 }
 
@@ -166,7 +166,8 @@ pub(crate) struct QpRecord {
     pub(crate) async_fd: AtomicU32,
     /// 1 if the receive queue is an SRQ.
     pub(crate) uses_srq: AtomicU32,
-    /// 1 if the CQ finds received messages in the receive queue itself and needs no entry in its ring.
+    /// 1 if the receive queue is its CQ's lane: the CQ polls the queue itself, and needs no entry in its
+    /// ring.
     pub(crate) lane: AtomicU32,
     /// Number plus 1 of the processor that last posted a single message; 0 if it is not known. The peer sets
     /// the field to 0 when it has seen the number.
@@ -223,7 +224,7 @@ impl QpRecord {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CauseRecord {
-    /// Number of a `Check`; 0 if there is no cause.
+    /// Number of a `Check`; 0 if the record has no cause.
     pub(crate) check: AtomicU32,
     /// The requester's QP number and PID. The PID is 0 if other processes cannot use it, because of PID
     /// namespaces.
@@ -379,7 +380,8 @@ pub(crate) const EVENT_QP_LAST_WQE_REACHED: u32 = 16;
 pub(crate) struct EventRecord {
     /// An `enum ibv_event_type`.
     pub(crate) event_type: u32,
-    /// Index of the QP, CQ or SRQ in its table. The event type determines the table.
+    /// Index of the QP, CQ or SRQ in its table; 0 for an event of the port. The event type determines the
+    /// table.
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }

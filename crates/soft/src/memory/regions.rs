@@ -94,7 +94,8 @@ pub(super) struct RegionTable {
 }
 
 impl Regions {
-    /// Adds a region, shows it to peers, and returns its key. ENOMEM if there is no room for another region.
+    /// Adds a region, shows it to peers, and returns its key. ENOMEM if the table or the segment has no room
+    /// for another region.
     pub(crate) fn register(
         &self,
         segment: &Segment,

@@ -44,7 +44,7 @@ pub(crate) enum Far {
 pub(crate) enum Unreachable {
     /// The process has exited.
     Gone,
-    /// The memory is not mapped there, or the kernel denies this process access to it.
+    /// The memory is not mapped in the other process, or the kernel denies this process access to the memory.
     Memory,
     /// The memory of this process is not mapped, or not for this access.
     Local,

@@ -14,7 +14,7 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 /// `IBV_EVENT_CQ_ERR`.
 const EVENT_CQ_ERR: u32 = 0;
 
-/// The completion of which the program is to be notified: the lower 2 bits of `CqRecord::armed`. The other
+/// The kind of completion that the program waits for, in the lower 2 bits of `CqRecord::armed`. The other
 /// bits count the requests for a notification. So a notifier that was stopped half-way does not undo a later
 /// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! sender claims the slot by a compare-and-swap that names the sender, fills the slot, and marks it done. The
 //! owner repairs slots whose claimer exited.
 //!
-//! The only sender of a queue claims RECVs in a [`SenderTurn`] instead. So each message writes the cache line
-//! that the owner polls only once. A process that flushes the queue claims all slots except the slot that the
-//! sender has claimed in its turn. Either the sender sees that the QP is in Err, or the flushing process sees
-//! the claimed turn.
+//! The only sender of a queue claims RECVs in a [`SenderTurn`] instead. So each message writes only once to
+//! the cache line that the owner polls. A process that flushes the queue claims all slots except the slot
+//! that the sender has claimed in its turn. Either the sender sees that the QP is in Err, or the flushing
+//! process sees the claimed turn.
 //!
 //! A [`Receipt`] names the RECV that a message took. With the receipt, any thread of the sender can find out
 //! whether the receiver's program has the completion. The sender can also copy the payload from the slot to
@@ -252,7 +252,7 @@ pub(crate) struct Slots<'a> {
     first: u64,
     /// Offset in the segment of the ring that orders the slots, if the queue has no turn.
     order: u64,
-    /// The turn of the only sender; `None` if there are several senders.
+    /// The turn of the only sender; `None` if the queue may have several senders.
     turn: Option<&'a SenderTurn>,
 }
 
@@ -454,8 +454,8 @@ pub(crate) fn order_slot(cell: &AtomicU64, position: u64, index: u32) {
     cell.store(order_cell(position, index), Release);
 }
 
-/// Ends the lane: senders notify the CQ of the RECVs that they claim from now on. Loads after this call see
-/// all earlier claims. Only the owner calls this.
+/// Ends the lane (`QpRecord::lane`): senders notify the CQ of the RECVs that they claim from now on. Loads
+/// after this call see all earlier claims. Only the owner calls this.
 pub(crate) fn end_lane(qp: &QpRecord) {
     qp.lane.store(0, SeqCst);
     // SeqCst: the loads of slot states after this fence are only Acquire. The fence makes them part of the
@@ -698,8 +698,8 @@ impl Placing<'_> {
     }
 }
 
-/// Completes a RECV again whose sender exited while it was placing the payload. The owner then copies the
-/// payload.
+/// Marks a RECV done again, because its sender exited while it was placing the payload. The owner then copies
+/// the payload.
 pub(crate) fn abandon_placing(slot: &RqSlot, during: SlotState) {
     slot.change(during, during.done());
 }
@@ -723,7 +723,7 @@ pub(crate) fn end_taking(record: &RqRecord, posted: SlotState) {
     record.posted.0.taking.store(posted.done().0, Release);
 }
 
-/// Records that all completions up to the RECV at this position are taken, in a queue whose completions are
+/// Records that all completions up to the RECV at this position are taken or passed over, if completions are
 /// taken in order. Only the owner calls this.
 #[inline]
 pub(crate) fn pass(record: &RqRecord, position: u64) {
@@ -773,7 +773,7 @@ impl RecvDone {
         ]
     }
 
-    /// Writes the result into a slot that is claimed, or replaces it in a slot of this process that is done.
+    /// Writes the result into a claimed slot, or replaces the result in a done slot of this process.
     #[inline(always)]
     pub(crate) fn write(self, slot: &RqSlot) {
         // Relaxed: the state publishes the words of a claimed slot. If a sender wants to place the payload of

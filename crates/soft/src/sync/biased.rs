@@ -100,7 +100,7 @@ impl BiasedGate {
     }
 }
 
-/// Holds the lock until it is dropped.
+/// The guard of the lock, which is held until the guard is dropped.
 pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a Biased<T>,
     /// The thread that acquires the lock also releases it.
@@ -213,7 +213,7 @@ impl<T> Biased<T> {
         self.guard()
     }
 
-    /// Acquires the lock if it is free. Its favourite stays the favourite.
+    /// Acquires the lock if it is free. The lock's favourite stays the favourite.
     pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_, T>> {
         // Relaxed: meanwhile this thread can lose the right but cannot gain it, and `lock` loads the word
         // again.

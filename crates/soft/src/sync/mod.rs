@@ -40,8 +40,9 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// A bit that is set in `Anew::of` while a thread makes a new value.
 const BEGINNING: u32 = 1 << 31;
 
-/// A value under a lock, of which the child of a fork(2) gets a new one (`T::default()`). The thread that
-/// held the lock may not exist in the child, and the parent's value belongs to the parent.
+/// A value under a lock. The child of a fork(2) begins with a new value (`T::default()`) and a new lock. The
+/// reason is that the thread that held the parent's lock may not exist in the child, and that the parent's
+/// value belongs to the parent.
 pub(crate) struct Anew<T> {
     /// The fork count that the value belongs to.
     of: AtomicU32,

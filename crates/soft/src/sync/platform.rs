@@ -34,12 +34,12 @@ pub(crate) fn this_thread() -> usize {
 /// before its `heavy_fence`. A barrier after the store makes the other thread see the store after its
 /// `heavy_fence`.
 ///
-/// Two `SeqCst` fences give this guarantee too. One of them comes first in their total order, and the thread
-/// of the second sees everything that the thread of the first had stored. The models (`crates/soft-models`)
-/// therefore have a `SeqCst` fence on both sides. Such fences promise two more things. Nothing may rely on
-/// these, and the models cannot show whether something does:
+/// Two `SeqCst` fences give this guarantee too. One fence comes first in their total order. The thread of the
+/// second fence sees everything that the thread of the first fence stored before. The models
+/// (`crates/soft-models`) therefore have a `SeqCst` fence on both sides. Such fences promise two more things.
+/// Nothing may rely on these, and the models cannot show whether something does:
 /// - They order two light fences. The biased lock has no use for that: the words that two favourites store to
-///   are distinct, and neither favourite loads the other's.
+///   are distinct, and neither favourite loads the other favourite's word.
 /// - A relaxed store after such a fence publishes everything that was stored before the fence. The biased
 ///   lock's stores after a fence are `Release` if they publish.
 #[inline(always)]
