@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 const ALONE: &str = "DOORBELL_TEST_ALONE";
 /// The longest wait for a result that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than all time-outs of a request of [`Peer::connect`].
+/// Longer than all retries of a request on a QP from [`Peer::connect`] take.
 const TIMEOUTS: Duration = Duration::from_millis(20);
 
-/// Runs one of the tests below in a process of its own.
+/// Runs one of the tests of [`program`] in a process of its own.
 fn alone(name: &str) {
     let output = exact("tests::order::program").env(ALONE, name).output().expect("it starts");
     let said = [output.stdout, output.stderr].concat();
@@ -207,7 +207,7 @@ impl Pair {
         unsafe { std::ptr::write_bytes((self.here.addr + FROM) as *mut u8, byte, 256) };
     }
 
-    /// A word of this side's buffer.
+    /// Loads the word at this offset of this side's buffer.
     fn word(&self, at: u64) -> u64 {
         // SAFETY: the buffer belongs to this test and stays mapped.
         unsafe { &*((self.here.addr + at) as *const AtomicU64) }.load(SeqCst)

@@ -400,7 +400,7 @@ impl Tracee {
             assert_eq!(libc::ptrace(libc::PTRACE_GETSIGINFO, self.thread, 0, &mut about), 0);
             about.si_code
         };
-        // SI_KERNEL, not TRAP_TRACE.
+        // An int3 instruction reports SI_KERNEL (0x80). A single step reports TRAP_TRACE.
         code == 0x80
     }
 

@@ -59,7 +59,7 @@ fn strike() {
     // SAFETY: the string has this length.
     unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
     match Harm::ALL[DUE.load(SeqCst) as usize] {
-        // The signal goes to this thread. If another thread got it, the process would stop a moment later.
+        // The signal goes to this thread. If another thread got the signal, the process would stop later.
         // SAFETY: the call takes only a number.
         Harm::Stop => drop(unsafe { libc::raise(libc::SIGSTOP) }),
         // SAFETY: the call takes only numbers.
