@@ -51,7 +51,7 @@ unsafe fn open_rdma_cm(path: *const c_char, flags: c_int) -> Option<c_int> {
     (is_it && is_led()).then(|| cm::open(flags))
 }
 
-/// Room for a path in the folder.
+/// A buffer for a path in the folder.
 pub(crate) struct Room(MaybeUninit<[u8; libc::PATH_MAX as usize]>);
 
 impl Room {

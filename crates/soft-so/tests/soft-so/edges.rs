@@ -143,16 +143,16 @@ fn map(bytes: usize, protection: c_int) -> *mut c_void {
     mapped
 }
 
-/// `IBV_ACCESS_MW_BIND`, `_ZERO_BASED`, `_ON_DEMAND`.
+/// Access flags of verbs.h: `IBV_ACCESS_MW_BIND`, `IBV_ACCESS_ZERO_BASED`, `IBV_ACCESS_ON_DEMAND`.
 const MW_BIND: u32 = 1 << 4;
 const ZERO_BASED: u32 = 1 << 5;
 const ON_DEMAND: u32 = 1 << 6;
 
-/// `IBV_REREG_MR_*`.
+/// Flags of ibv_rereg_mr(3): `IBV_REREG_MR_*`.
 const TRANSLATION: c_int = 1;
 const PD: c_int = 2;
 const ACCESS: c_int = 4;
-/// `IBV_REREG_MR_ERR_CMD`.
+/// An error of ibv_rereg_mr(3): `IBV_REREG_MR_ERR_CMD`.
 const ERR_CMD: c_int = -4;
 
 /// Registers memory with all combinations of protection and access flags, and re-registers regions.

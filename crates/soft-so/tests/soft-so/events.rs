@@ -26,7 +26,7 @@ fn program() {
     }
 }
 
-/// `IBV_EVENT_*`.
+/// Asynchronous events of verbs.h: `IBV_EVENT_*`.
 const QP_ACCESS_ERR: u32 = 3;
 const COMM_EST: u32 = 4;
 const LAST_WQE_REACHED: u32 = 16;

@@ -253,7 +253,7 @@ fn on_infiniband_the_lid_counts() {
     member.does("attach 0 2", "0");
     member.does("recv 0 5", "posted");
     member.does(&format!("send-to-lid 1 {MLID} 8"), "sent");
-    // The QP gets it once, although two of its groups have the LID.
+    // The QP gets the datagram once, although two of its groups have the LID.
     member.does("all", "0:8:0 1:sent");
     member.does(&format!("send-to-lid 1 {} 8", MLID + 1), "sent");
     member.does("all", "1:sent");

@@ -38,16 +38,16 @@ fn program() {
 const BYTES: usize = 8192;
 /// Offset of the windows. Payload is at lower offsets.
 const HALF: usize = BYTES / 2;
-/// `IBV_ACCESS_*`, with flags that `AccessFlags` does not name.
+/// Access flags of verbs.h: `IBV_ACCESS_*`. Some have no name in `AccessFlags`.
 const LOCAL_WRITE: u32 = AccessFlags::LOCAL_WRITE.bits();
 const REMOTE_WRITE: u32 = AccessFlags::REMOTE_WRITE.bits();
 const REMOTE_READ: u32 = AccessFlags::REMOTE_READ.bits();
 const MW_BIND: u32 = 1 << 4;
 const ZERO_BASED: u32 = 1 << 5;
-/// `IBV_MW_TYPE_*`.
+/// Types of windows of verbs.h: `IBV_MW_TYPE_*`.
 const TYPE_1: u32 = 1;
 const TYPE_2: u32 = 2;
-/// `IBV_WR_*`, `IBV_WC_*`.
+/// Opcodes of work requests (`IBV_WR_*`) and of completions (`IBV_WC_*`) of verbs.h.
 const LOCAL_INV: u32 = 7;
 const BIND_MW: u32 = 8;
 const SEND_WITH_INV: u32 = 9;
@@ -326,7 +326,8 @@ fn binds_refused() {
     // SAFETY: the region is live.
     windows.invalidate(1, unsafe { (*windows.mr).rkey }, WcStatus::LocQpOpErr);
     assert_eq!(post(node, 1, bind_wr(null_mut(), rkey, part)), EINVAL);
-    // A region of another protection domain, and a window there.
+    // A window cannot be bound to a region of another protection domain. A QP cannot invalidate a window of
+    // another protection domain.
     let other = Windows::new();
     refused(mw, rkey, ibv_mw_bind_info { mr: other.mr, addr: other.at(HALF), ..part });
     let foreign = alloc(&other.node, other.node.pd, TYPE_2);
@@ -383,7 +384,7 @@ fn rights() {
     node.completion(WcStatus::LocProtErr);
     windows.connect_again();
     windows.invalidate(1, rkey, WcStatus::Success);
-    // A zero-based window.
+    // Addresses in a zero-based window begin at 0.
     bind(&mut rkey, windows.part(HALF, 64, REMOTE_WRITE | ZERO_BASED));
     node.fill(0, 8, 0x44);
     windows.write(0, 8, rkey, WcStatus::Success);
@@ -579,7 +580,7 @@ fn own() {
     assert_eq!(bind_type_1(&node, 1, mw, part), 0);
     node.completion(WcStatus::Success);
     say(rkey_of(mw));
-    // Waits until it is killed.
+    // Waits until the test kills this process.
     hear();
 }
 

@@ -36,10 +36,10 @@ fn program() {
 }
 
 const BYTES: usize = 16384;
-/// Offset of the RECV buffers. Payload lies before it.
+/// Offset of the RECV buffers. Payload is at lower offsets.
 const ARRIVAL: usize = 8192;
 const ROOM: u32 = 1024;
-/// `IBV_WR_*`, `IBV_WC_*`.
+/// Opcodes (`IBV_WR_*`) and statuses (`IBV_WC_*`) of verbs.h.
 const WRITE: u32 = 0;
 const WRITE_WITH_IMM: u32 = 1;
 const SEND: u32 = 2;
@@ -50,7 +50,7 @@ const REM_INV_REQ_ERR: u32 = 9;
 const REM_ACCESS_ERR: u32 = 10;
 const RETRY_EXC_ERR: u32 = 12;
 const RNR_RETRY_EXC_ERR: u32 = 13;
-/// `IBV_EVENT_*`.
+/// Asynchronous events of verbs.h: `IBV_EVENT_*`.
 const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
@@ -362,7 +362,7 @@ fn serve() {
                     xrc.srq => *mut ibv_srq, &raw mut attr => *mut ibv_srq_attr, 2 => c_int
                 ) -> c_int));
             }
-            // Opcode, SRQ, bytes, address, rkey.
+            // The arguments are opcode, SRQ, bytes, address and rkey.
             "post" => {
                 let bytes = number(3) as u32;
                 if number(1) as u32 != READ {

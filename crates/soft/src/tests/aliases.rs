@@ -1,4 +1,5 @@
-//! Two processes register the same memory. Atomics on its words are atomic whichever region they name.
+//! Tests memory that two processes share and both register. Atomics on one word are atomic with each other
+//! even if they name regions of different processes.
 
 use super::peer::{BUFFER, Buffer, Peer};
 use super::revoking::{CAUGHT, caught_at};
@@ -15,15 +16,15 @@ use std::os::fd::{AsRawFd, FromRawFd};
 /// How the processes share the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shared {
-    /// A file that may shrink, so that no peer maps it.
+    /// A file that may shrink. No peer maps such a file.
     File,
-    /// A sealed memfd. Peers map it, but not by a process that has closed its file.
+    /// A sealed memfd. A peer maps it by an open descriptor of the region's owner.
     Sealed,
-    /// A sealed memfd that this process has closed.
+    /// A sealed memfd that this process has closed, so that peers cannot map it by this process.
     SealedAndClosed,
 }
 
-/// Maps a new file, and registers it in this process and in `other`. The first word is 0.
+/// Creates a file of zeros, and maps and registers it in this process and in `other`. Returns both regions.
 fn register(process: &'static Process, other: &mut Peer, how: Shared) -> [Buffer; 2] {
     // SAFETY: the calls create a new file and a new mapping.
     let (file, addr) = unsafe {
@@ -52,7 +53,7 @@ fn register(process: &'static Process, other: &mut Peer, how: Shared) -> [Buffer
     [Buffer { addr, key }, Buffer { addr: there[0], key: there[1] as u32 }]
 }
 
-/// A QP that retries for long.
+/// Connects a QP with a long time-out to the peer.
 fn connect(peer: &mut Peer) -> Side {
     let side = peer.connect(QpType::Rc);
     let dest = side.qp.query().1.dest_qp_num.expect("it is connected");
@@ -75,11 +76,11 @@ fn atomics_by_two_owners_are_atomic() {
         let local = [Sge { addr: own.as_ptr() as u64, length: 8, lkey: super::peer::register_all(process) }];
         let remote = RemoteAddr { addr: there.addr, rkey: there.key };
         let add = SendWr::new(1, SendOp::FetchAdd { remote, add: 1 }, &local).flags(SendFlags::SIGNALED);
-        // A client is caught while it adds to the word in this process's region.
+        // The client is halted while it adds to the word in this process's region.
         client.ask(&format!("catch-at {} 1", caught_at(point)));
         client.tell(&format!("post add {} {} 8", here.addr, here.key));
         assert_eq!(client.answer(), [CAUGHT], "{how:?}");
-        // This process adds to the word in the other owner's region.
+        // This process adds to the same word in the other owner's region. The addition must wait.
         to_owner.qp.begin_post().post_wr(&add, None).expect("there is room");
         assert_eq!(to_owner.completions().len(), 0, "{how:?}: an addition amid another one");
         client.tell("go on");

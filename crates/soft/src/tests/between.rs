@@ -1,4 +1,4 @@
-//! Operations between two processes.
+//! Tests operations between two processes: lists of work requests, faults, and memory that processes share.
 
 use super::own_time::OwnTime;
 use super::peer::{BUFFER, Buffer, HOLE, OPEN, Peer, RECV_BYTES, RECVS, all_of, buffer, run_on};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A work request of a test. Offsets are into the buffers.
+/// A work request of a test. Offsets and lengths are in bytes of the buffers.
 #[derive(Clone, Debug)]
 enum Op {
     Write {
@@ -24,7 +24,7 @@ enum Op {
         to: usize,
         len: usize,
     },
-    /// Has two SGEs, the second one far behind the first.
+    /// A WRITE of two SGEs that are far apart.
     WriteTwo {
         from: usize,
         to: usize,
@@ -53,22 +53,23 @@ enum Op {
         to: usize,
         compare: u64,
     },
-    /// A WRITE or READ that begins in mapped memory and runs into the hole.
+    /// A WRITE or READ whose remote memory begins in mapped pages and runs into the unmapped page.
     IntoHole {
         before: usize,
         read: bool,
     },
-    /// A WRITE from this process's hole, or a READ into it. It begins in mapped memory.
+    /// A WRITE or READ whose local memory begins in mapped pages and runs into the unmapped page.
     FromHole {
         before: usize,
         read: bool,
     },
-    /// A SEND whose payload runs into this process's hole. It is too long to go with its completion.
+    /// A SEND whose payload runs into the unmapped page. The payload is too long to travel with its
+    /// completion.
     SendFromHole,
     BadRkey,
     BadLkey,
     OutOfBounds,
-    /// To or from the peer's shared memory.
+    /// A WRITE to the buffer that the peer shares.
     WriteShared {
         from: usize,
         to: usize,
@@ -90,7 +91,7 @@ struct Buffers {
     shared: Buffer,
 }
 
-/// The work request. Its SGEs are put into `sges`.
+/// Builds the work request of an operation, with its SGEs in `sges`. Every third request is signalled.
 fn request<'a>(op: &Op, number: usize, buffers: &Buffers, sges: &'a mut [Sge; 2]) -> SendWr<'a> {
     let Buffers { here, there, shared } = buffers;
     let remote_shared = |at: usize| RemoteAddr { addr: shared.addr + at as u64, rkey: shared.key };
@@ -144,14 +145,14 @@ fn request<'a>(op: &Op, number: usize, buffers: &Buffers, sges: &'a mut [Sge; 2]
     SendWr::new(number as u64, verb, &sges[..count]).flags(flags)
 }
 
-/// How work requests are posted.
+/// Whether work requests are posted in one call or in a call each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Posted {
     InOneList,
     OneByOne,
 }
 
-/// The visible results: completions and memory on both sides.
+/// The visible results of work requests: completions and memory on both sides.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     sends: Vec<[u64; 3]>,
@@ -161,7 +162,8 @@ struct Seen {
     shared: Vec<u8>,
 }
 
-/// Posts the work requests on a new QP, with equal initial memory each time.
+/// Posts the work requests on a new QP, and returns their results. All buffers get the initial content
+/// before.
 fn run(peer: &mut Peer, qp_type: QpType, ops: &[Op], posted: Posted, buffers: &Buffers) -> Seen {
     let Buffers { here, there, shared } = buffers;
     let pattern: Vec<u8> = (0..HOLE).map(|n| (n * 7 / 3) as u8).collect();
@@ -194,7 +196,7 @@ fn ops(qp_type: QpType) -> impl Strategy<Value = Vec<Op>> {
     let len = prop_oneof![Just(1usize), Just(8), Just(9), Just(16), 1..200usize, 1000..1200usize];
     let short = 1..64usize;
     let at = 0..OPEN - 1200;
-    // Often one WRITE begins where another ends, or a READ fetches the bytes of a WRITE.
+    // Few offsets are possible, so that WRITEs are often contiguous and READs often fetch written bytes.
     let to = prop_oneof![at.clone(), (0..20usize).prop_map(|n| n * 8)];
     let word = 0..32usize;
     let from_to = (to.clone(), at, len).prop_map(|(to, from, len)| (from, to, len));
@@ -232,7 +234,7 @@ fn returns_data(op: &Op) -> bool {
         || matches!(op, Op::IntoHole { read: true, .. } | Op::FromHole { read: true, .. })
 }
 
-/// A peer, and buffers here and there.
+/// Starts a peer, and creates the buffers of both sides.
 fn begin() -> (Peer, Buffers) {
     let process = Process::current().expect("this process can use the device");
     let mut peer = Peer::start();
@@ -252,7 +254,7 @@ fn a_list_does_what_its_work_requests_do_one_by_one() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         let same = |ops: Vec<Op>| {
             let peer: &mut Peer = &mut peer.borrow_mut();
-            // At most as many messages as RECVs.
+            // There are at most as many messages as RECVs.
             let takes = |op: &&Op| matches!(op, Op::Send { .. } | Op::WriteWithImm { .. });
             prop_assume!(ops.iter().filter(takes).count() <= RECVS);
             let list = run(peer, qp_type, &ops, Posted::InOneList, &buffers);
@@ -281,7 +283,7 @@ fn write(from: usize, to: usize, len: usize) -> Op {
 #[test]
 fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
     let (mut peer, buffers) = begin();
-    // One in three asks for a completion.
+    // Every third work request is signalled.
     let mut list: Vec<Op> = (0..7).map(|n| write(n * 100, n * 50, 20)).collect();
     for (fault, expected) in [
         (Op::IntoHole { before: 30, read: false }, WcStatus::RemAccessErr),
@@ -309,7 +311,7 @@ fn those_before_a_fault_complete_and_those_after_it_are_flushed() {
 #[test]
 fn a_list_may_be_longer_than_what_one_call_takes() {
     let (mut peer, buffers) = begin();
-    // They are not contiguous, so that each is a piece of its own at the far side too.
+    // The WRITEs are not contiguous, so that each is a separate piece at the far side too.
     let places = |n: usize| (128 + n % 500 * 16, n * 10 % 8000);
     let mut list: Vec<Op> = (0..1500).map(|n| write(places(n).0, places(n).1, 10)).collect();
     list.push(Op::IntoHole { before: 5, read: true });
@@ -369,8 +371,8 @@ fn post_one(side: &Side, op: &Op, buffers: &Buffers) -> u64 {
     side.wait_for(1)[0][1]
 }
 
-/// While a region is being changed, it is not known whether an access is allowed. The access is retried until
-/// the time-out.
+/// Accesses a region while its owner changes the record. The access is retried until the change ends or the
+/// time-out passes.
 #[test]
 fn a_region_that_is_being_changed_is_waited_for() {
     let (mut peer, buffers) = begin();
@@ -387,7 +389,8 @@ fn a_region_that_is_being_changed_is_waited_for() {
     assert_eq!(side.wait_for(1)[0][1], 0);
 }
 
-/// Without a shared mapping, memory that the peer has unmapped cannot be accessed any more.
+/// Accesses memory that the peer shares, before and after the peer unmaps it. Afterwards, only memory that
+/// this process has mapped itself is accessible.
 #[test]
 fn what_a_program_shares_is_accessed_where_it_lies() {
     for (how, mapped_here) in [("system-v", true), ("sealed", true), ("unsealed", false)] {
@@ -461,7 +464,7 @@ fn a_record_that_says_more_than_is_mapped_is_not_believed() {
     }
 }
 
-/// How often a System V segment is attached; `None` if there is no such segment.
+/// The number of attachments of a System V segment, or `None` if the segment does not exist.
 fn attachments(id: i32) -> Option<u64> {
     // SAFETY: the struct has only integers, which may be zero. shmctl(2) fills it in.
     unsafe {
@@ -530,7 +533,8 @@ fn a_peer_that_posts_on_the_same_processor_is_let_run_once() {
     assert!(!gives_way(&write), "the program waits for an event");
 }
 
-/// Posts only READs. A peer that misreports its memory's place would be damaged by WRITEs.
+/// READs from a peer that corrupts its records. WRITEs would damage the peer, because corrupted records may
+/// give wrong addresses.
 #[test]
 fn a_peer_that_scribbles_in_its_records_does_no_harm() {
     let (mut peer, mut buffers) = begin();

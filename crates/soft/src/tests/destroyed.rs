@@ -1,4 +1,5 @@
-//! Destroyed QPs. Their completions stay in their places, and no other QP gets their numbers meanwhile.
+//! Tests destroyed QPs. Their completions stay in order in the CQ, and no other QP gets their numbers until
+//! the completions are polled.
 
 use super::peer::{Buffer, buffer};
 use super::{PD, Patience, Side};
@@ -29,8 +30,8 @@ fn cq(cqe: u32) -> Arc<Cq> {
     Arc::new(Cq::new(process(), cqe, 0, 0).expect("a CQ"))
 }
 
-/// A QP of this CQ, connected to itself, with RECVs of 1024 bytes each. Its RECVs have the numbers from
-/// `first` on. A QP of an SRQ posts none.
+/// Creates a QP with this CQ, connected to itself. Unless the QP uses an SRQ, it posts `DEPTH` RECVs of 1024
+/// bytes, whose `wr_id`s count from `first`.
 fn side(
     qp_type: QpType,
     cq: &Arc<Cq>,
@@ -54,7 +55,7 @@ fn recv_sge(memory: &Buffer) -> [Sge; 1] {
     [Sge { addr: memory.addr + 4096, length: 1024, lkey: memory.key }]
 }
 
-/// Sends `len` bytes to the QP itself. The SEND asks for a completion.
+/// Posts a signalled SEND of `len` bytes from the QP to itself.
 fn send(side: &Side, wr_id: u64, memory: &Buffer, len: u32) {
     let ah = side.own_path();
     let dest = UdDest { ah, qpn: side.qp.num(), qkey: 7 };
@@ -65,7 +66,7 @@ fn send(side: &Side, wr_id: u64, memory: &Buffer, len: u32) {
     process().paths.remove(ah);
 }
 
-/// The completions that are there: QP number and wr_id. All have succeeded.
+/// Polls all completions, which must be successful. Returns the QP number and the `wr_id` of each.
 fn taken(cq: &Cq) -> Vec<(u32, u64)> {
     let (mut all, mut wcs) = (Vec::new(), [ibv_wc::default(); 3]);
     while let Ok(n @ 1..) = cq.poll(&mut wcs) {
@@ -77,7 +78,7 @@ fn taken(cq: &Cq) -> Vec<(u32, u64)> {
     all
 }
 
-/// The generation of a QP number. It changes when the number is free for another QP.
+/// The generation of a QP number. The generation changes when another QP may get the number.
 fn generation(qpn: u32) -> u32 {
     let segment = &process().segment;
     segment.qp(segment.index_of(qpn)).expect("its record").generation.load(Relaxed)
@@ -89,8 +90,8 @@ fn srq(index: u32) -> Arc<RecvQueue> {
     Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
 }
 
-/// Sends of two QPs at a CQ, by turns. Returns the completions in order, with the QPs' places instead of
-/// their numbers. `ends` are the QPs to destroy before the poll.
+/// Creates `count` QPs at one CQ that send by turns, and destroys the QPs `ends`. Then polls all completions.
+/// Returns the index of the QP and the `wr_id` of each, in order.
 fn by_turns(qp_type: QpType, srq: Option<&Arc<RecvQueue>>, count: u64, ends: &[usize]) -> Vec<(usize, u64)> {
     let (memory, cq) = (buffer(process()), cq(64));
     let made = (0..count).map(|n| side(qp_type, &cq, srq, (&memory, 100 * (n + 1))));
@@ -101,7 +102,7 @@ fn by_turns(qp_type: QpType, srq: Option<&Arc<RecvQueue>>, count: u64, ends: &[u
     let numbers: Vec<u32> = sides.iter().flatten().map(|side| side.qp.num()).collect();
     for round in 0..4 {
         for side in sides.iter().flatten() {
-            // Every second message is too long to go with its completion.
+            // Every second message is too long to travel with its completion.
             send(side, round, &memory, if round % 2 == 0 { 8 } else { 500 });
         }
     }
@@ -113,7 +114,7 @@ fn by_turns(qp_type: QpType, srq: Option<&Arc<RecvQueue>>, count: u64, ends: &[u
 #[test]
 fn completions_stay_in_their_order() {
     for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud] {
-        // The CQ polls the receive queue of a lone QP itself.
+        // If a CQ has only one QP, a poll reads that QP's receive queue directly.
         let lone = by_turns(qp_type, None, 1, &[]);
         assert_eq!(lone.len(), 8, "{qp_type}");
         assert_eq!(by_turns(qp_type, None, 1, &[0]), lone, "{qp_type}");
@@ -130,8 +131,8 @@ fn completions_stay_in_their_order() {
     }
 }
 
-/// The payload is in the program's memory when the QP is destroyed, although it may have come in the slot of
-/// the receive queue. So the buffer may go before the poll.
+/// Checks that destroying a QP copies payloads from its receive queue to the RECVs' buffers. So the program
+/// may reuse a buffer before it polls the completion.
 #[test]
 fn a_buffer_may_go_after_its_qp() {
     for shared in [false, true] {
@@ -175,8 +176,8 @@ fn a_number_is_free_when_the_last_completion_is_taken() {
         }
         assert_ne!(generation(number), before);
     }
-    // Without a completion the number is free at once. So it is if the CQ has lost a completion, because the
-    // program can poll none of that CQ any more.
+    // Without a completion, the number is free at once. The number is also free at once if the CQ has
+    // overrun, because the program cannot poll that CQ any more.
     let small = cq(1);
     for sends in [0, 2] {
         let side = side(QpType::Rc, &small, None, (&memory, 0));
@@ -187,7 +188,7 @@ fn a_number_is_free_when_the_last_completion_is_taken() {
     }
 }
 
-/// Sends and RECVs complete in different CQs. Each keeps its own.
+/// Checks a destroyed QP with different CQs for SENDs and RECVs. Each CQ keeps its completions.
 #[test]
 fn each_cq_keeps_the_completions_of_its_own() {
     let (memory, cqs) = (buffer(process()), [cq(64), cq(64)]);
@@ -215,14 +216,14 @@ fn each_cq_keeps_the_completions_of_its_own() {
     assert_ne!(generation(number), before);
 }
 
-/// A QP that is made while completions of a destroyed QP are left.
+/// Creates a QP while completions of a destroyed QP are in the CQ. The new QP's completions come later.
 #[test]
 fn a_new_qp_completes_behind_a_destroyed_one() {
     for qp_type in [QpType::Rc, QpType::Ud] {
         for crowd in [false, true] {
             let (memory, cq) = (buffer(process()), cq(64));
             let old = side(qp_type, &cq, None, (&memory, 0));
-            // A second QP at the CQ ends the lane of the first.
+            // With a second QP, polls of the CQ do not read the first QP's receive queue directly any more.
             let other = crowd.then(|| side(qp_type, &cq, None, (&memory, 50)));
             (0..2).for_each(|n| send(&old, n, &memory, 8));
             let of_old = old.qp.num();
@@ -239,7 +240,7 @@ fn a_new_qp_completes_behind_a_destroyed_one() {
     }
 }
 
-/// Receives and sends that have not completed end with the QP, without a completion.
+/// Checks that RECVs and SENDs that have not completed when the QP is destroyed get no completion.
 #[test]
 fn only_completions_stay() {
     let (memory, cq) = (buffer(process()), cq(64));
@@ -251,13 +252,14 @@ fn only_completions_stay() {
     assert_eq!(taken(&cq).len(), 2 * DEPTH as usize, "two sends wait for RECVs");
 }
 
-/// The completion of a request has its place in the CQ before the request is done. It goes with the QP.
+/// Checks that a request that is not done when the QP is destroyed gets no completion. A CQ reserves a
+/// request's entry before the request is done.
 #[test]
 fn a_request_that_is_not_done_leaves_nothing() {
     let (memory, cq) = (buffer(process()), cq(64));
     let side = side(QpType::Rc, &cq, None, (&memory, 0));
     let (number, before) = (side.qp.num(), generation(side.qp.num()));
-    // Another process would have this lock while it carries out an atomic.
+    // The test holds the lock, like another process that carries out an atomic. So the FETCH_ADD waits.
     let lock = process().segment.atomic_lock(memory.addr).lock().expect("nobody has it");
     let sges = [Sge { addr: memory.addr + 8, length: 8, lkey: memory.key }];
     let remote = RemoteAddr { addr: memory.addr, rkey: memory.key };

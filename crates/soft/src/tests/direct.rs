@@ -1,5 +1,5 @@
-//! WRITEs and SENDs on the direct path: which ones take it, and that none does once anything has changed that
-//! the usual path checks.
+//! Tests the direct path of WRITEs and SENDs, which skips checks of the usual path. No request may take the
+//! direct path after a change that one of the skipped checks would detect.
 
 use super::Side;
 use super::own_time::OwnTime;
@@ -8,7 +8,7 @@ use crate::fabric::process::Process;
 use doorbell_abi::CEnum;
 use doorbell_verbs::*;
 
-/// A QP that has a peer, and memory on both sides.
+/// A QP that is connected to a peer process, and registered memory on both sides.
 struct Pair {
     peer: Peer,
     side: Side,
@@ -17,12 +17,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// A pair whose WRITEs take the direct path.
+    /// Creates a pair whose WRITEs to the peer's arena take the direct path.
     fn new() -> Pair {
         Pair::to(Peer::arena)
     }
 
-    /// A pair whose WRITEs go to this memory of the peer.
+    /// Creates a pair whose WRITEs to this memory of the peer take the direct path.
     fn to(there: impl Fn(&mut Peer) -> Buffer) -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
@@ -39,8 +39,8 @@ impl Pair {
         assert!(self.goes(0, 8, |_, _| {}), "a WRITE like the one before");
     }
 
-    /// Whether a WRITE of `len` bytes to offset `to`, after `change`, takes the direct path. Otherwise it is
-    /// not posted.
+    /// Posts a WRITE of `len` bytes to offset `to` on the direct path, after `change`. Returns false, and
+    /// posts nothing, if the WRITE cannot take the direct path.
     fn goes(&self, to: usize, len: u32, change: impl Fn(&mut RemoteAddr, &mut Sge)) -> bool {
         let mut sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
         let mut remote = RemoteAddr { addr: self.there.addr + to as u64, rkey: self.there.key };
@@ -58,7 +58,8 @@ impl Pair {
         self.side.wait_for(1)[0][1]
     }
 
-    /// Asserts that a command to the peer ends the direct path, and that a WRITE then gets this status.
+    /// Asserts that after a command to the peer, a WRITE does not take the direct path and completes with
+    /// this status.
     fn ends(command: impl Fn(&Buffer) -> String, status: WcStatus) {
         let mut pair = Pair::new();
         let command = command(&pair.there);
@@ -121,7 +122,7 @@ fn writes_to_private_memory_are_gathered_the_short_way() {
         crate::memory::transfer::read(&[super::peer::all_of(&mut found)], there).expect("the peer lives");
         assert_eq!(u64::from_ne_bytes(found), 0x0123_4567_89ab_cdef, "at {at}");
     }
-    // A WRITE to unmapped memory fails the QP, and flushes the WRITEs behind it.
+    // A WRITE to unmapped memory fails, and the WRITEs behind it are flushed.
     let mut posting = pair.side.qp.begin_post();
     for (wr_id, at) in [(5, 8), (6, HOLE), (7, 16)] {
         assert!(posting.write_directly(wr_id, to(&pair.there, at), &sge, signaled));
@@ -191,7 +192,7 @@ fn no_more_writes_go_the_short_way_than_the_queue_has_room_for() {
 }
 
 impl Pair {
-    /// A pair whose SENDs take the direct path, as long as there are RECVs.
+    /// Creates a pair whose SENDs take the direct path if the peer has posted a RECV.
     fn of_sends() -> Pair {
         let process = Process::current().expect("this process can use the device");
         let mut peer = Peer::start();
@@ -205,7 +206,8 @@ impl Pair {
         pair
     }
 
-    /// Whether a SEND of `len` bytes takes the direct path. Otherwise it is not posted.
+    /// Posts a SEND of `len` bytes on the direct path. Returns false, and posts nothing, if the SEND cannot
+    /// take the direct path.
     fn sends(&self, len: u32) -> bool {
         let sge = Sge { addr: self.here.addr, length: len, lkey: self.here.key };
         self.side.qp.begin_post().send_directly(0, &sge, SendFlags::SIGNALED)
@@ -220,7 +222,7 @@ impl Pair {
         self.side.wait_for(1)[0][1]
     }
 
-    /// Asserts that the peer takes `count` completions, all successful.
+    /// Asserts that the peer polls `count` completions, and that all are successful.
     fn received(&mut self, count: usize) {
         let got = self.peer.ask("poll");
         assert_eq!(got.len(), 3 * count, "{got:?}");
@@ -264,7 +266,7 @@ fn a_send_does_not_go_the_short_way_to_a_recv_that_cannot_take_it() {
         assert!(!pair.sends(8), "{recv}");
         assert_eq!(pair.send_long(), u64::from(status.to_c()), "{recv}");
     }
-    // A key that was valid is no longer valid.
+    // The RECV's lkey was valid when the RECV was posted, and is not valid any more.
     let mut pair = Pair::of_sends();
     pair.peer.ask("recv 1");
     let key = pair.there.key;

@@ -1,5 +1,5 @@
-//! Whatever another process writes into a segment, the segment's owner does not crash, and polls only
-//! completions of its own work requests.
+//! Corrupts records of a segment. The segment's owner must not crash, and must poll only completions of its
+//! own work requests.
 
 use super::{PD, Patience, Side, scribble};
 use crate::fabric::process::Process;
@@ -63,7 +63,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
                     if let Some(slot) = segment.in_heap::<RqSlot>(at) {
                         let claimed = slot.state();
                         scribble(slot, &mut random, &[0, 4]);
-                        // As if the claimer had marked it done, whatever it holds.
+                        // The slot looks as if its claimer had completed it.
                         slot.state.store(claimed.word() | 3 << 62, Relaxed);
                     }
                 }
@@ -83,7 +83,7 @@ fn scribbled_records_neither_crash_nor_mislead() {
     }
 }
 
-/// A record says how many slots its queue has. No sender searches more slots than the device allows.
+/// Checks that a sender rejects a receive queue whose record claims more slots than the device allows.
 #[test]
 fn no_number_of_slots_misleads_a_sender() {
     let process = Process::current().expect("this process can use the device");

@@ -1,5 +1,5 @@
-//! A fabric of more processes than a process may have files. All that they may share together is also more
-//! than one address space holds.
+//! Tests a fabric with more processes than the files that a process may open. All their segments together
+//! would also exceed an address space.
 
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -18,10 +18,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Set in the process that meets all others.
+/// An environment variable that is set in the process that meets all others.
 const CROWD: &str = "DOORBELL_TEST_CROWD";
 const OTHERS: usize = 1100;
-/// Bytes in each process's arena before the buffer that is written: more than is mapped at first.
+/// Bytes in each process's arena before the buffer that a peer writes. A peer does not map that far at first.
 const BEFORE: usize = 80 << 20;
 /// The default limit of open files.
 const FILES: u64 = 1024;
@@ -30,7 +30,7 @@ const CAP: QpCap =
     QpCap { max_send_wr: 4, max_recv_wr: 2, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 8 };
 const PATIENCE: Patience = Patience { timeout: 20, rnr_retry: 7 };
 
-/// The word that is written to the process with this number, and that the process sends back.
+/// The word that the first process writes to the child with this number, and that the child sends back.
 fn word(number: usize) -> u64 {
     0x5eed_0000_0000 + number as u64
 }
@@ -52,7 +52,7 @@ fn a_process_meets_more_than_a_thousand_others() {
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(&fabric)), "{left:?}");
 }
 
-/// The process that meets all others, which are its children.
+/// Runs the process that meets all others. The others are its children.
 #[test]
 #[ignore = "a process that another test starts"]
 fn the_crowd() {
@@ -103,7 +103,7 @@ fn the_crowd() {
     end_all(process, &sides, &children, end);
 }
 
-/// The lines of proc_pid_status(5) for this process that begin with one of these names.
+/// The lines of this process's proc_pid_status(5) that begin with one of these names.
 fn of_status(names: &[&str]) -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("it can be read");
     let is_asked = |line: &&str| names.iter().any(|name| line.starts_with(name));
@@ -120,8 +120,8 @@ fn allow_files(files: u64) {
     }
 }
 
-/// Kills half of the children, and lets the rest exit. The process notices all exits soon, even of children
-/// for which it has no file.
+/// Kills half of the children, and lets the rest exit. This process notices all exits soon, even of children
+/// for which it has no open file.
 fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: File) {
     // SAFETY: the children have not been waited for, so their PIDs are valid.
     children.iter().step_by(2).for_each(|child| unsafe {
@@ -142,13 +142,13 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     }
 }
 
-/// Says that the process makes progress. Without progress, it is killed after a while.
+/// Notes progress: restarts the alarm that kills this process after 100 seconds.
 fn goes_on() {
     // SAFETY: the call takes only a number.
     unsafe { libc::alarm(100) };
 }
 
-/// Reports where it can be written to, waits for the write, and sends the word back.
+/// Runs a child: reports its memory and QP, waits until its word is written, and sends the word back.
 fn be_one_of_many(number: usize, dest: u32, tell: &File, written: &File, over: &File) -> ! {
     // SAFETY: the call takes only numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -176,7 +176,7 @@ fn post(side: &Side, wr: &SendWr<'_>) {
     side.qp.begin_post().post_wr(wr, None).expect("there is room");
 }
 
-/// The numbers of the next work requests with this opcode that complete, one from each child.
+/// Waits for one completion for each child. All must have this opcode. Returns their `wr_id`s.
 fn completions(cq: &Cq, opcode: WcOpcode) -> BTreeSet<u64> {
     let all = (0..OTHERS).map(|_| wait_for_one(cq));
     all.map(|wc| {
@@ -195,7 +195,7 @@ fn wait_for_one(cq: &Cq) -> ibv_wc {
     wcs[0]
 }
 
-/// A registered page of the arena.
+/// Registered memory in this process's arena.
 struct Memory {
     addr: u64,
     key: u32,
@@ -220,7 +220,7 @@ impl Memory {
     }
 }
 
-/// Both ends of a pipe.
+/// Creates a pipe. Returns its reading end and its writing end.
 fn pipe_of_two() -> (File, File) {
     let (from, to) = std::io::pipe().expect("a pipe");
     (File::from(OwnedFd::from(from)), File::from(OwnedFd::from(to)))

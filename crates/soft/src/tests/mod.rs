@@ -1,4 +1,5 @@
-//! Tests of the device from inside: between two processes, and with corrupted records.
+//! Tests of the software NIC that use its internals: between two processes, with corrupted records, and with
+//! threads or processes halted in the middle of an operation.
 
 mod aliases;
 mod between;
@@ -35,11 +36,12 @@ const PD: u32 = 1;
 struct Side {
     cq: Arc<Cq>,
     qp: Arc<Qp>,
-    /// The pipe for the QP's asynchronous events. A CQ that was made with the QP has it as its channel, too.
+    /// The pipe for the QP's asynchronous events. If the CQ was created with the QP, its events use this pipe
+    /// too.
     pipe: Arc<EventPipe>,
 }
 
-/// How long a connected QP retries.
+/// The time-out of a connected QP, and its number of RNR retries. The retry count is 1.
 #[derive(Clone, Copy)]
 struct Patience {
     timeout: u8,
@@ -47,14 +49,14 @@ struct Patience {
 }
 
 impl Side {
-    /// A QP in state Reset with a CQ of `cqe` entries.
+    /// Creates a QP in state Reset, and its CQ of `cqe` entries.
     fn new(process: &'static Process, qp_type: QpType, cap: QpCap, cqe: u32) -> Side {
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
         let cq = Arc::new(Cq::new(process, cqe, pipe.in_record(), pipe.in_record()).expect("a CQ"));
         Side::of(process, qp_type, cap, cq, None, pipe)
     }
 
-    /// A QP of equal type that shares this CQ.
+    /// Creates a QP of the same type that shares this CQ.
     fn beside(&self) -> Side {
         let process = Process::current().expect("this process can use the device");
         let pipe = Arc::new(EventPipe::new().expect("a pipe"));
@@ -83,7 +85,7 @@ impl Side {
         Side { cq, qp: Qp::new(process, parts).expect("a QP"), pipe }
     }
 
-    /// Takes the QP to Rts, connected to QP `dest`.
+    /// Moves the QP from Reset to Rts, connected to QP `dest` of the device's own port.
     fn connect(&self, dest: u32, patience: Patience) {
         let rc = self.qp.qp_type() == QpType::Rc;
         let when_rc = |n: u8| rc.then_some(n);
@@ -118,7 +120,7 @@ impl Side {
         }
     }
 
-    /// Takes a UD QP to Rts.
+    /// Moves a UD QP from Reset to Rts.
     fn connect_ud(&self) {
         let init =
             QpAttr { pkey_index: Some(0), port_num: Some(1), qkey: Some(7), ..QpAttr::state(QpState::Init) };
@@ -129,7 +131,7 @@ impl Side {
         }
     }
 
-    /// An address handle for the device's own port.
+    /// Creates an address handle for the device's own port.
     fn own_path(&self) -> AhHandle {
         let process = Process::current().expect("this process can use the device");
         let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
@@ -137,13 +139,13 @@ impl Side {
         process.paths.add(path).expect("an address handle")
     }
 
-    /// Takes a QP to Reset, and from there to Rts.
+    /// Moves the QP to Reset, and from there to Rts.
     fn reconnect(&self, dest: u32, patience: Patience) {
         self.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
         self.connect(dest, patience);
     }
 
-    /// Sends an empty datagram to itself.
+    /// Sends an empty datagram from the UD QP to itself.
     fn send_ud(&self) {
         let process = Process::current().expect("this process can use the device");
         let ah = self.own_path();
@@ -160,7 +162,7 @@ impl Drop for Side {
     }
 }
 
-/// A random number that is often at the edge of a range.
+/// Draws a random number. Values at the limits of ranges are frequent.
 fn word(random: &mut Xoshiro256PlusPlus) -> u32 {
     match random.next_u32() % 6 {
         0 => 0,
@@ -171,7 +173,7 @@ fn word(random: &mut Xoshiro256PlusPlus) -> u32 {
     }
 }
 
-/// Overwrites some of the 32-bit words of a record, except the offsets in `spare`.
+/// Overwrites one to four random 32-bit words of a record, except words at the byte offsets in `spare`.
 fn scribble<T>(record: &T, random: &mut Xoshiro256PlusPlus, spare: &[usize]) {
     let words = size_of::<T>() / 4;
     for _ in 0..1 + random.next_u32() % 4 {

@@ -1,5 +1,5 @@
-//! The order in which programs see the effects of a QP: completions, bytes in memory, and events. Each test
-//! runs in a process of its own, because it halts threads at points of the code.
+//! Tests the order in which programs see the effects of a QP: completions, bytes in memory, and events. Each
+//! test runs in a process of its own, because it arms points of the code for the whole process.
 
 use super::peer::{Buffer, OPEN, Peer, RECV_BYTES, arena, buffer, exact};
 use super::{PD, Patience, Side};
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// The test that a process runs alone.
+/// An environment variable that names the test that a process runs.
 const ALONE: &str = "DOORBELL_TEST_ALONE";
-/// How long a test waits for something that must happen.
+/// The longest wait for a result that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than all time-outs of a request of [`Peer::connect`].
+/// Longer than all retries of a request on a QP from [`Peer::connect`] take.
 const TIMEOUTS: Duration = Duration::from_millis(20);
 
-/// Runs one of the tests below in a process of its own.
+/// Runs one of the tests of [`program`] in a process of its own.
 fn alone(name: &str) {
     let output = exact("tests::order::program").env(ALONE, name).output().expect("it starts");
     let said = [output.stdout, output.stderr].concat();
@@ -33,7 +33,7 @@ fn alone(name: &str) {
 #[test]
 #[ignore = "the program of other tests"]
 fn program() {
-    // A test that fails leaves no stopped peer behind, which would keep its output open.
+    // Kills the peer even if a test fails. A stopped peer would keep the test's output open.
     struct KillsPeer;
     impl Drop for KillsPeer {
         fn drop(&mut self) {
@@ -94,7 +94,7 @@ fn process() -> &'static Process {
     Process::current().expect("this process can use the device")
 }
 
-/// The peer of the running test. Actions at points use it, too.
+/// The peer of the running test. It is a static because actions at points use it.
 static PEER: Mutex<Option<Peer>> = Mutex::new(None);
 
 fn peer<T>(what: impl FnOnce(&mut Peer) -> T) -> T {
@@ -105,19 +105,19 @@ fn ask(command: &str) -> Vec<u64> {
     peer(|peer| peer.ask(command))
 }
 
-/// A QP that is connected with the peer's, and buffers on both sides.
+/// A QP that is connected to the peer's QP, and buffers on both sides.
 struct Pair {
     side: Side,
     here: Buffer,
     there: Buffer,
 }
 
-/// A request of this process.
+/// A request that this process posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
-    /// On the direct path, if possible.
+    /// A SEND of this many bytes on the direct path, if that is possible.
     Send(u32),
-    /// On the usual path.
+    /// A SEND of this many bytes on the usual path.
     UsualSend(u32),
     WriteWithImm,
     Write,
@@ -126,23 +126,23 @@ enum Ask {
     CompareSwap(u64),
 }
 
-/// Offsets in the buffers: where RECVs lie, the word of one-sided requests, and this side's payload and the
-/// place of the data that it fetches.
+/// Offsets in the buffers: the RECVs' buffer, the word for one-sided requests, this side's payload, and this
+/// side's buffer for fetched data.
 const RECVS_AT: u64 = 0;
 const WORD: u64 = 1024;
 const FROM: u64 = 2048;
 const INTO: u64 = 3072;
-/// Added to the `wr_id` of RECVs.
+/// The `wr_id` of the first RECV.
 const RECV_ID: u64 = 1000;
 
 impl Pair {
-    /// A pair with a new peer. The memory of both sides is in arenas if `shared`.
+    /// Creates a pair with a new peer. If `shared`, the memory of both sides is in arenas.
     fn new(shared: bool) -> Pair {
         *lock(&PEER) = Some(Peer::start());
         Pair::again(shared)
     }
 
-    /// A pair with the peer that is there.
+    /// Creates a pair with the current peer.
     fn again(shared: bool) -> Pair {
         let here = if shared { arena(process()) } else { buffer(process()) };
         let there = peer(|peer| if shared { peer.arena() } else { peer.buffer() });
@@ -157,14 +157,14 @@ impl Pair {
         self.side.qp.post_recv(RECV_ID + number, &sge).expect("a RECV");
     }
 
-    /// Lets the peer post RECVs that all have one buffer.
+    /// Makes the peer post RECVs that all use one buffer.
     fn recvs_there(&self, count: usize) {
         for _ in 0..count {
             ask(&format!("recv-at {} {}", self.there.addr + RECVS_AT, self.there.key));
         }
     }
 
-    /// Sends a message that the peer takes, so that later ones may take the direct path.
+    /// Sends a message that the peer receives, so that later messages may take the direct path.
     fn warm_up(&self) {
         self.recvs_there(1);
         self.post(&[(0, Ask::UsualSend(8))]);
@@ -195,7 +195,7 @@ impl Pair {
         }
     }
 
-    /// The ids of the completions that are there now. All are successful.
+    /// Polls all completions, which must be successful. Returns their `wr_id`s.
     fn ids(&self) -> Vec<u64> {
         let all = self.side.completions();
         assert!(all.iter().all(|wc| wc[1] == 0), "{all:?}");
@@ -207,7 +207,7 @@ impl Pair {
         unsafe { std::ptr::write_bytes((self.here.addr + FROM) as *mut u8, byte, 256) };
     }
 
-    /// A word of this side's buffer.
+    /// Loads the word at this offset of this side's buffer.
     fn word(&self, at: u64) -> u64 {
         // SAFETY: the buffer belongs to this test and stays mapped.
         unsafe { &*((self.here.addr + at) as *const AtomicU64) }.load(SeqCst)
@@ -229,7 +229,7 @@ impl Pair {
     }
 }
 
-/// Lets the peer take its messages and send one.
+/// Makes the peer poll its messages and send one.
 fn take_and_answer() {
     ask("poll");
     ask("answer");
@@ -239,7 +239,8 @@ fn answer() {
     ask("answer");
 }
 
-/// The peer answers while the posting thread is at a point after the request has taken effect.
+/// Makes the peer answer while the posting thread is at a point after the request has taken effect. The
+/// request's completion must precede the answer.
 fn answers() {
     let at_done = [Ask::Send(16), Ask::UsualSend(16), Ask::Send(250), Ask::WriteWithImm];
     let mut cases: Vec<_> = at_done.map(|ask| (ask, Point::Done, 1, take_and_answer as fn())).into();
@@ -270,7 +271,7 @@ fn answers() {
     }
 }
 
-/// A thread that is parked at a point.
+/// The state of the thread that [`while_parked`] parks at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     Open,
@@ -285,13 +286,14 @@ fn park() {
     drop(GATE.1.wait_while(lock(&GATE.0), |gate| *gate == Gate::Parked));
 }
 
-/// Runs `post` in a thread that is parked at a point, and `meanwhile` in this one.
+/// Runs `post` in another thread, which parks at a point. Runs `meanwhile` in this thread, and then lets the
+/// other thread go on.
 fn while_parked(point: Point, post: impl FnOnce() + Send, meanwhile: impl FnOnce()) {
     arm(point, 1, park);
     std::thread::scope(|scope| {
         let poster = scope.spawn(post);
         drop(GATE.1.wait_while(lock(&GATE.0), |gate| *gate != Gate::Parked));
-        // The thread goes on even if an assertion fails.
+        // Lets the parked thread go on even if an assertion fails.
         struct Opens;
         impl Drop for Opens {
             fn drop(&mut self) {
@@ -306,7 +308,7 @@ fn while_parked(point: Point, post: impl FnOnce() + Send, meanwhile: impl FnOnce
     });
 }
 
-/// A thread posts and does not get on. Another thread polls.
+/// Polls in one thread while a posting thread is parked at a point.
 fn parked() {
     for shared in [false, true] {
         drop(Pair::new(shared));
@@ -331,7 +333,7 @@ fn parked() {
                 while_parked(point, || pair.post(&[(1, request)]), meanwhile);
                 let last: &[u64] = if is_sent { &[] } else { &[1] };
                 assert_eq!(pair.ids(), last, "{about}");
-                // The answer comes while a poll has begun.
+                // The answer arrives during a poll.
                 pair.post_recv(8);
                 pair.recvs_there(1);
                 let meanwhile = || {
@@ -343,7 +345,7 @@ fn parked() {
                 } else {
                     ask("poll");
                 }
-                // The QP goes on.
+                // The QP still works.
                 pair.recvs_there(1);
                 pair.post(&[(2, request)]);
                 assert_eq!(pair.ids(), [2], "{about}");
@@ -352,7 +354,7 @@ fn parked() {
     }
 }
 
-/// An RC QP with a CQ of its own, and an SRQ if there is one.
+/// Creates an RC QP with a CQ of its own, and with this SRQ if there is one.
 fn side_with(srq: Option<Arc<RecvQueue>>) -> Side {
     let cap = QpCap { max_send_wr: 16, max_recv_wr: 4, max_send_sge: 2, max_recv_sge: 2, max_inline_data: 0 };
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
@@ -360,7 +362,7 @@ fn side_with(srq: Option<Arc<RecvQueue>>) -> Side {
     Side::of(process(), QpType::Rc, cap, cq, srq, pipe)
 }
 
-/// Two connected QPs of this process. The second one uses an SRQ.
+/// Creates two QPs of this process that are connected to each other. The second uses an SRQ.
 fn sides_with_srq() -> (Side, Side, Arc<RecvQueue>) {
     let sizes = Sizes { depth: 8, max_sge: 2 };
     let srq = RecvQueue::new(process(), QPS as u32 + 17, PD, sizes, Senders::Many, 0).expect("an SRQ");
@@ -400,8 +402,8 @@ fn parked_at_srq() {
     }
 }
 
-/// The peer sends a message and changes a word, in this order or the other, while this process fetches the
-/// word. The completions are in an order that a NIC can give.
+/// Makes the peer send a message and change a word, in either order, while this process fetches the word. The
+/// completions must be in an order that a NIC can give.
 fn reads() {
     fn answer_then_store() {
         ask("answer");
@@ -442,7 +444,7 @@ fn reads() {
             assert_eq!(ids.len(), list.len() + 1, "{about}");
             let is_answer_first = ids[0] == recv;
             assert!(is_answer_first || ids[list.len()] == recv, "{about}");
-            // The peer changed the word before it sent.
+            // The peer changed the word before it sent the message.
             if is_stored_first && is_answer_first {
                 assert_eq!(found, before + 1, "{about}");
             }
@@ -455,7 +457,8 @@ fn reads() {
     }
 }
 
-/// Requests to the buffer of a RECV whose completion the peer has not taken.
+/// Posts requests to the buffer of a RECV whose completion the peer has not polled. They must find the
+/// payload in place.
 fn placed() {
     for (shared, is_crowded) in [(false, false), (true, false), (false, true), (true, true)] {
         drop(Pair::new(shared));
@@ -492,7 +495,7 @@ fn placed() {
             post(1, SendOp::Send, FROM, len);
             post(2, SendOp::Read(at(RECVS_AT)), INTO, len);
             assert_eq!(fetched(), vec![7; len as usize], "a READ after a SEND: {about}");
-            // A WRITE of the last byte of a message that is not placed.
+            // A WRITE to the last byte of a message whose payload is still in the receive queue.
             pair.fill(8);
             post(3, SendOp::Send, FROM, len);
             pair.fill(9);
@@ -501,7 +504,7 @@ fn placed() {
             let mut expected = vec![8; len as usize];
             expected[len as usize - 1] = 9;
             assert_eq!(pair.bytes_there(RECVS_AT, len as usize), expected, "a WRITE after a SEND: {about}");
-            // A longer message to the same buffer, and an atomic in between.
+            // A longer message to the same buffer, after an atomic to the buffer.
             pair.fill(1);
             post(5, SendOp::Send, FROM, len.min(200));
             if len >= 8 {
@@ -517,7 +520,7 @@ fn placed() {
     }
 }
 
-/// A RECV of an SRQ with two buffers.
+/// Posts requests to the two buffers of an SRQ's RECV before its completion is polled.
 fn placed_of_srq() {
     let (one, other, srq) = sides_with_srq();
     let memory = buffer(process());
@@ -549,7 +552,7 @@ fn placed_of_srq() {
     }
 }
 
-/// The receiver stops while it copies a payload. Requests to the same bytes wait, and no call does.
+/// Stops the receiver while it copies a payload. Requests to the same bytes wait, but no call waits.
 fn receiver_stops() {
     let pair = Pair::new(false);
     for request in [Ask::Write, Ask::Send(250)] {
@@ -565,7 +568,8 @@ fn receiver_stops() {
         });
         pair.fill(9);
         pair.post(&[(2, request)]);
-        // Longer than all time-outs: on a NIC the program does not matter.
+        // Waits longer than all time-outs. The requests must not fail, because on a NIC the receiving program
+        // does not matter.
         let begin = Instant::now();
         while begin.elapsed() < TIMEOUTS {
             assert_eq!(pair.ids(), [0; 0], "{request:?} overtakes the payload, or fails");
@@ -578,7 +582,7 @@ fn receiver_stops() {
         ask("poll");
         assert_eq!(pair.bytes_there(RECVS_AT, 8), [9; 8], "{request:?}");
         if request == Ask::Write {
-            // The RECV that the WRITE did not take.
+            // The WRITE has not taken the second RECV, so this SEND takes it.
             pair.post(&[(3, Ask::Send(8))]);
             ask("poll");
             assert_eq!(pair.ids(), [3]);
@@ -586,7 +590,7 @@ fn receiver_stops() {
     }
 }
 
-/// The sender stops or exits while it places a payload. The receiver gets the message once.
+/// Stops or kills the sender while it places a payload. The receiver must get the message once.
 fn sender_stops() {
     for (point, is_killed) in
         [Point::PlacingBegun, Point::PlacingEnds].map(|point| [(point, false), (point, true)]).concat()
@@ -635,7 +639,7 @@ fn sender_stops() {
     }
 }
 
-/// The QP is destroyed while the stopped sender places a payload. The message stays, with its payload.
+/// Destroys the QP while a stopped sender places a payload. The message and its payload must stay.
 fn receiver_ends() {
     *lock(&PEER) = Some(Peer::start());
     let there = peer(Peer::buffer);
@@ -663,7 +667,7 @@ fn receiver_ends() {
 fn events() {
     let pair = Pair::new(false);
     let cq = &pair.side.cq;
-    // As the device's thread does in the course of time.
+    // Checks the CQ for missing events, as the device's thread does periodically.
     let look = || (0..3).for_each(|_| cq.look());
     let is_quiet = |about: &str| {
         look();
@@ -682,7 +686,7 @@ fn events() {
     ask("answer");
     pair.take_event();
     is_quiet("it has its event");
-    // It is there when the next event is requested.
+    // The message is still in the CQ when the next event is requested.
     cq.request_notify(true);
     is_quiet("it is not solicited");
     cq.request_notify(false);
@@ -691,7 +695,7 @@ fn events() {
     assert_eq!(pair.ids(), [RECV_ID]);
     cq.request_notify(false);
     is_quiet("it was taken");
-    // The peer stops before it notifies, and this program takes the message.
+    // The peer stops before it sends the event, and this program polls the message.
     for is_crowded in [false, true] {
         let _beside = is_crowded.then(|| pair.side.beside());
         let point = if is_crowded { Point::CellWritten } else { Point::TurnPassed };
@@ -708,7 +712,8 @@ fn events() {
         });
         is_quiet("the message was taken before the event was requested");
     }
-    // The program does not take it, and is notified in place of the peer.
+    // The program does not poll the message. The check of the CQ sends the event in place of the stopped
+    // peer.
     peer(|peer| {
         peer.stop_at(Point::CellWritten);
         peer.tell("answer");
@@ -723,7 +728,7 @@ fn events() {
         peer.answer();
     });
     is_quiet("it was notified");
-    // A completion of its own, which another thread takes.
+    // Another thread polls a completion of this program's own SEND.
     pair.warm_up();
     pair.recvs_there(1);
     let meanwhile = || {

@@ -1,4 +1,4 @@
-//! A process that tests start as the other side, and the commands that it carries out.
+//! The peer: a process that tests start as the other side. It carries out commands of the test.
 
 use super::own_time::OwnTime;
 use super::revoking::{CAUGHT, CAUGHT_AT};
@@ -22,14 +22,14 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
-/// Set in the process that the tests start.
+/// An environment variable that is set in the peer's process.
 const PEER: &str = "DOORBELL_TEST_PEER";
-/// Prefix of its answers, because the test harness prints on the same pipe.
+/// The prefix of the peer's answers. The test harness prints to the same pipe.
 const ANSWER: &str = "answer:";
 
 pub(super) const PAGE: usize = 4096;
-/// Layout of the buffers: bytes for WRITEs, READs and atomics, then the RECVs' bytes, and a page that is not
-/// mapped.
+/// The layout of a buffer of `BUFFER` bytes: bytes for one-sided requests from 0 on, buffers of RECVs from
+/// `OPEN` on, and an unmapped page at `HOLE`.
 pub(super) const OPEN: usize = 2 * PAGE;
 pub(super) const HOLE: usize = 3 * PAGE;
 pub(super) const BUFFER: usize = 5 * PAGE;
@@ -52,7 +52,7 @@ pub(super) struct Buffer {
     pub(super) key: u32,
 }
 
-/// Private memory with a hole. Otherwise it is never unmapped.
+/// Maps and registers a private buffer with an unmapped page. The other pages are never unmapped.
 pub(super) fn buffer(process: &'static Process) -> Buffer {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the mapping is new, and only one of its pages is unmapped.
@@ -65,8 +65,8 @@ pub(super) fn buffer(process: &'static Process) -> Buffer {
     Buffer { addr, key: register(process, addr) }
 }
 
-/// Memory that the program shares in one of three ways. Returns the registered buffer, a second mapping of
-/// it, its System V number, and its file. None of it is left when the process ends.
+/// Creates memory that the program shares: `system-v`, `sealed` or `unsealed`. Returns the registered buffer,
+/// the address of a second mapping, the System V identifier, and the file. All of it goes with the process.
 fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<File>) {
     let twice = |map: &dyn Fn() -> *mut libc::c_void| {
         let (first, second) = (map(), map());
@@ -98,13 +98,13 @@ fn shared(process: &'static Process, how: &str) -> (Buffer, u64, i32, Option<Fil
     (Buffer { addr, key: register(process, addr) }, second, id, file)
 }
 
-/// Registered memory in this process's arena, for good.
+/// Allocates and registers a buffer in this process's arena. The buffer is never freed.
 pub(super) fn arena(process: &'static Process) -> Buffer {
     let addr = crate::memory::arena::alloc_own(BUFFER).expect("there is room") as u64;
     Buffer { addr, key: register(process, addr) }
 }
 
-/// Sends this process a signal when it reaches the point with this number.
+/// Arms a point by its number: the thread that reaches the point raises the signal.
 fn signal_at(point: u32, signal: i32) {
     static SIGNAL: AtomicI32 = AtomicI32::new(0);
     fn raise() {
@@ -120,30 +120,30 @@ fn signal_at(point: u32, signal: i32) {
 
 fn register(process: &'static Process, addr: u64) -> u32 {
     let region = Region { pd: PD, addr, len: BUFFER as u64, access: AccessFlags::all() };
-    // Not all of the memory is mapped.
+    // Checks only the bytes before the unmapped page.
     let object = maps::check(addr..addr + HOLE as u64, maps::Wanted { write: true, atomics: true })
         .expect("it is mapped");
     process.regions.register(process.segment, region, HostMemory { addr, object }).expect("a region")
 }
 
-/// The lkey of a region of all memory.
+/// Registers the whole address space for local access, and returns the lkey.
 pub(super) fn register_all(process: &'static Process) -> u32 {
     let region = Region { pd: PD, addr: 0, len: u64::MAX, access: AccessFlags::LOCAL_WRITE };
     process.regions.register(process.segment, region, 0).expect("a region")
 }
 
-/// A QP that is not connected.
+/// Creates a QP that is not connected.
 fn side(process: &'static Process, qp_type: QpType) -> Side {
     Side::new(process, qp_type, CAP, CQE)
 }
 
-/// Connects the side to QP `dest` of the other process.
+/// Connects a QP to QP `dest` of the other process.
 fn connect(side: &Side, dest: u32) {
     side.connect(dest, Patience { timeout: 10, rnr_retry: 7 });
 }
 
 impl Side {
-    /// The completions that are there now: `wr_id`, status and opcode of each.
+    /// Polls all completions. Returns `wr_id`, status and opcode of each.
     pub(super) fn completions(&self) -> Vec<[u64; 3]> {
         let mut all = Vec::new();
         let mut wcs = [ibv_wc::default(); 16];
@@ -153,7 +153,7 @@ impl Side {
         all
     }
 
-    /// Waits until there are `count` completions.
+    /// Polls until there were at least `count` completions. Returns them like [`Side::completions`].
     pub(super) fn wait_for(&self, count: usize) -> Vec<[u64; 3]> {
         let begin = OwnTime::start();
         let mut all = Vec::new();
@@ -166,7 +166,7 @@ impl Side {
     }
 }
 
-/// The process that the tests start.
+/// The peer's process, from the view of the test.
 pub(super) struct Peer {
     pub(super) process: std::process::Child,
     to: Option<ChildStdin>,
@@ -197,7 +197,7 @@ impl Peer {
         writeln!(to, "{command}").expect("it listens");
     }
 
-    /// The next answer.
+    /// Waits for the peer's next answer.
     pub(super) fn answer(&mut self) -> Vec<u64> {
         let mut line = String::new();
         while self.from.read_line(&mut line).expect("it answers") > 0 {
@@ -209,17 +209,17 @@ impl Peer {
         panic!("the peer has ended");
     }
 
-    /// Stops the peer when it reaches a point.
+    /// Makes the peer stop when it reaches a point.
     pub(super) fn stop_at(&mut self, point: Point) {
         self.ask(&format!("signal-at {} {}", point as u32, libc::SIGSTOP));
     }
 
-    /// Kills the peer when it reaches a point.
+    /// Makes the peer kill itself when it reaches a point.
     pub(super) fn kill_at(&mut self, point: Point) {
         self.ask(&format!("signal-at {} {}", point as u32, libc::SIGKILL));
     }
 
-    /// Lets a stopped peer go on.
+    /// Continues a stopped peer.
     pub(super) fn go_on(&self) {
         // SAFETY: the process is a child that has not been waited for, so its PID is valid.
         unsafe { libc::kill(self.process.id() as i32, libc::SIGCONT) };
@@ -233,7 +233,7 @@ impl Peer {
         assert!(found > 0 && libc::WIFSTOPPED(status), "the peer has ended: {status:#x}");
     }
 
-    /// Registered memory in the peer's arena.
+    /// Makes the peer allocate and register a buffer in its arena.
     pub(super) fn arena(&mut self) -> Buffer {
         let answer = self.ask("arena");
         Buffer { addr: answer[0], key: answer[1] as u32 }
@@ -244,20 +244,22 @@ impl Peer {
         Buffer { addr: answer[0], key: answer[1] as u32 }
     }
 
-    /// Memory that the peer shares in this way, the address of a second mapping, and its System V number.
+    /// Makes the peer create memory that it shares in this way. Returns the registered buffer, the address of
+    /// a second mapping, and the System V identifier.
     pub(super) fn shared(&mut self, how: &str) -> (Buffer, u64, i32) {
         let answer = self.ask(&format!("shared {how}"));
         (Buffer { addr: answer[0], key: answer[1] as u32 }, answer[2], answer[3] as i32)
     }
 
-    /// Connects a new QP here with one in the peer, which posts RECVs.
+    /// Creates a QP in this process and a QP in the peer, and connects them.
     pub(super) fn connect(&mut self, qp_type: QpType) -> Side {
         let process = Process::current().expect("this process can use the device");
         let side = self::side(process, qp_type);
         let answer = self.ask(&format!("qp {} {}", qp_type.to_c(), side.qp.num()));
         let dest = answer[0] as u32;
         connect(&side, dest);
-        // The peer may have the slot of a process that has just exited. That exit may not be noticed yet.
+        // The peer may have the fabric slot of a process that has just exited. Waits until this process has
+        // noticed that exit.
         let begin = OwnTime::start();
         while process.peer(dest).is_none_or(|peer| peer.member.pid != self.process.id()) {
             assert!(!begin.is_hang(), "the peer is not found");
@@ -270,7 +272,7 @@ impl Peer {
         Far::Foreign { pid: self.process.id(), addr }
     }
 
-    /// The mapped bytes of a buffer of the peer.
+    /// Reads the mapped bytes of the peer's buffer at this address, up to the unmapped page.
     pub(super) fn bytes(&self, addr: u64) -> Vec<u8> {
         let mut bytes = vec![0; HOLE];
         transfer::read(&[all_of(&mut bytes)], self.far(addr)).expect("the peer lives");
@@ -297,7 +299,7 @@ pub(super) fn all_of(bytes: &mut [u8]) -> Piece {
     Piece { addr: bytes.as_mut_ptr() as u64, len: bytes.len() }
 }
 
-/// A command that runs one ignored test of this program alone.
+/// A command that runs only this ignored test of this executable.
 pub(super) fn exact(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
@@ -314,7 +316,7 @@ pub(super) fn run_on(processor: usize) {
     }
 }
 
-/// State of the process that the tests start.
+/// The state of the peer's process.
 struct Told {
     process: &'static Process,
     memory: Buffer,
@@ -325,7 +327,7 @@ struct Told {
     begun: Option<Begun>,
 }
 
-/// A RECV that it has begun to fill, and the values it needs to complete it.
+/// A RECV that the peer has claimed but not completed, and the values that complete it.
 struct Begun {
     completer: Completer<'static>,
     claim: RecvClaim<'static>,
@@ -343,7 +345,7 @@ impl Told {
         self.process.segment.mr(slot).expect("its record")
     }
 
-    /// Carries out a command, and answers with numbers.
+    /// Carries out a command, and returns the numbers of the answer.
     fn carry_out(&mut self, words: &[&str]) -> Vec<u64> {
         let number = |n: usize| words[n].parse::<u64>().expect("a number");
         match words[0] {
@@ -418,7 +420,7 @@ impl Told {
                 self.side().qp.modify(&QpAttr::state(state)).expect("from any state");
             }
             "crowd" => {
-                // Two QPs share a CQ, which has room for this many completions.
+                // Adds a second QP at the CQ, and resizes the CQ to this many entries.
                 self.beside = Some(self.side().beside());
                 self.side().cq.resize(number(1) as u32).expect("nothing is there");
             }
@@ -450,7 +452,7 @@ impl Told {
                 return self.post(words[1], remote, number(4) as u32);
             }
             "scribble" => self.scribble(number(1), number(2)),
-            // As if a process were stopped while it changes a region, and then went on.
+            // The region's record looks as if its owner were changing it. A second command ends the change.
             "change" => {
                 self.region(number(1)).sequence.fetch_add(1, Relaxed);
             }
@@ -460,7 +462,7 @@ impl Told {
         vec![]
     }
 
-    /// Changes the access rights of a region under its key.
+    /// Changes the access rights of a region. The key stays.
     fn set_rights(&self, key: u32, access: AccessFlags) {
         let place = self.process.regions.find(key).expect("a region");
         let region = Region { access, ..place.region };
@@ -482,7 +484,8 @@ impl Told {
         num.into()
     }
 
-    /// Claims the next RECV of a QP, or of the SRQ with this index, as a sender with a message does.
+    /// Claims the next RECV of a QP, or of the SRQ with this index, as a sender does. Does not complete the
+    /// RECV.
     fn begin(&mut self, qpn: u32, srq: Option<u32>) {
         let peer = Box::leak(Box::new(self.process.peer(qpn).expect("the peer lives")));
         let (owner, segment) = (Owner::Peer(peer), &peer.segment);
@@ -504,7 +507,7 @@ impl Told {
         }
     }
 
-    /// Sends 8 bytes, and waits until they have arrived.
+    /// Sends 8 bytes, and waits for the completion of the SEND.
     fn answer(&self) {
         let sge = [Sge { addr: self.memory.addr, length: 8, lkey: self.memory.key }];
         let wr = SendWr::new(0, SendOp::Send, &sge).flags(SendFlags::SIGNALED);
@@ -512,8 +515,8 @@ impl Told {
         self.side().wait_for(1);
     }
 
-    /// Posts a work request to a region of the other process, with this process's buffer, and returns its
-    /// status and the first word of the buffer if it fetches bytes.
+    /// Posts a work request with this process's buffer to a region of the other process. Returns the status.
+    /// For a READ, also returns the first word of the buffer.
     fn post(&self, op: &str, remote: RemoteAddr, length: u32) -> Vec<u64> {
         let Buffer { addr, key } = self.memory;
         let side = self.side();
@@ -546,7 +549,7 @@ impl Told {
         if op == "read" { vec![status, first] } else { vec![status] }
     }
 
-    /// Posts a single message from a processor.
+    /// Pins this thread to a processor and posts a WRITE of 0 bytes.
     fn post_on(&self, processor: usize) {
         run_on(processor);
         let nothing = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
@@ -554,14 +557,14 @@ impl Told {
         self.side().wait_for(1);
     }
 
-    /// Overwrites some words in the record of its QP, or of a region.
+    /// Overwrites words in the record of the peer's QP or of a region.
     fn scribble(&self, key: u64, seed: u64) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut draw = || random.next_u64();
         let region = self.region(key);
         let qp = self.process.segment.qp(self.side().qp.event_identity().0 as usize).expect("its record");
         match draw() % 4 {
-            // The lower half of its address, which may then lead to other mapped memory.
+            // Changes the low 20 bits of the region's address, which may then lead to other mapped memory.
             0 => region.change(|r| r.host.store(r.host.load(Relaxed) ^ draw() >> 44, Relaxed)),
             1 => region.change(|r| r.len.store(draw() >> (draw() % 64), Relaxed)),
             2 => scribble(qp, &mut random, &[]),
@@ -570,7 +573,7 @@ impl Told {
     }
 }
 
-/// Reports that this thread is caught, and waits for a line of input.
+/// Halts this thread at a point: reports that, and waits for a line of input.
 fn catch() {
     println!("{ANSWER} {CAUGHT}");
     let mut byte = 0u8;
@@ -579,7 +582,7 @@ fn catch() {
     while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {}
 }
 
-/// Reports that this process is caught, and stops it.
+/// Stops this process at a point by SIGSTOP, after a report.
 fn stop() {
     println!("{ANSWER} {CAUGHT}");
     // The signal goes to this thread. If another thread got it, the process would stop a moment later.
@@ -587,7 +590,7 @@ fn stop() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// The process that the tests start. It carries out commands until its input ends.
+/// Runs the peer's process, which carries out commands until its input ends.
 #[test]
 #[ignore = "the other side of other tests"]
 fn the_peer() {

@@ -1,9 +1,9 @@
-//! Payload is placed as a NIC places it: each aligned unit of 1, 2, 4 or 8 bytes is stored once and whole,
-//! and in ascending order.
+//! Tests that payload is placed as a NIC places it: each aligned unit of 1, 2, 4 or 8 bytes is stored once,
+//! as a whole, and in ascending order.
 //!
-//! A process executes copies instruction by instruction (ptrace(2)), and another one looks at the target
-//! after each instruction. It marks the bytes that it finds new, so that it also finds a second store to
-//! them. And it changes the source of a READ after each instruction, as the owner of that memory may do.
+//! The stepper, a process, single-steps another process that copies (ptrace(2)). After each instruction, the
+//! stepper checks the target. It marks new bytes, so that it detects a second store to them. It also changes
+//! the source of a READ after each instruction, as the owner of that memory may do.
 
 use super::peer::exact;
 use super::{PD, Patience, Side};
@@ -19,18 +19,19 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-/// Set in the process that looks: nothing. Set in the process that is looked at: the shared memory's file.
+/// Environment variables. `STEPPED` is set in the process that copies, to the path of the shared memory's
+/// file. `STEPPER` is set in the stepper.
 const STEPPED: &str = "DOORBELL_TEST_STEPPED";
 const STEPPER: &str = "DOORBELL_TEST_STEPPER";
-/// Bytes of the shared memory: targets, and from `SOURCE` on the sources of READs.
+/// Bytes of the shared memory. Targets are before `SOURCE`, and sources of READs from `SOURCE` on.
 const BYTES: usize = 8192;
 const SOURCE: usize = 4096;
-/// Bytes of a target before the copy, and after the process that looks has seen them new. Sources have
-/// neither.
+/// The value of a target's bytes before the copy, and the value by which the stepper marks new bytes. Sources
+/// contain neither value.
 const OLD: u8 = 0;
 const SEEN: u8 = 0xee;
 
-/// A copy, and its targets in the order of the payload.
+/// A copy with its targets in the order of the payload.
 #[derive(Clone, Debug)]
 struct Step {
     what: What,
@@ -40,23 +41,23 @@ struct Step {
 /// An offset in the shared memory, and a length.
 type Range = (usize, usize);
 
-/// What copies.
+/// The operation that copies.
 #[derive(Clone, Debug)]
 enum What {
-    /// A copy to mapped memory, from pieces of these lengths.
+    /// A copy to mapped memory from pieces of these lengths.
     Write(Vec<usize>),
-    /// A copy from mapped memory, from this many bytes behind `SOURCE` on.
+    /// A copy from mapped memory that begins this many bytes behind `SOURCE`.
     Read(usize),
     /// A work request of a QP that is connected to itself.
     Verb(&'static str),
 }
 
-/// A source byte.
+/// The value of the source byte with this index: 1 to 200.
 fn byte(at: usize) -> u8 {
     (at % 200) as u8 + 1
 }
 
-/// All copies, in order.
+/// All copies in the order in which both processes handle them.
 fn steps() -> Vec<Step> {
     let mut all = Vec::new();
     let mut write = |pieces: &[usize], at: usize| {
@@ -96,13 +97,13 @@ fn steps() -> Vec<Step> {
     all
 }
 
-/// A stop of the process, for the process that looks.
+/// Stops this process, so that the stepper continues it.
 fn trap() {
     // SAFETY: the tracing process continues this process after the trap.
     unsafe { std::arch::asm!("int3") };
 }
 
-/// The shared memory.
+/// Maps the shared memory.
 fn map(file: &File) -> *mut u8 {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
     // SAFETY: the call creates a new mapping.
@@ -123,7 +124,7 @@ fn each_unit_is_stored_once_and_whole_and_in_order() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// The process that copies.
+/// Runs the process that copies.
 #[test]
 #[ignore = "a process that another test starts"]
 fn the_stepped() {
@@ -166,7 +167,7 @@ fn the_stepped() {
     }
 }
 
-/// A QP that is connected to itself, with the shared memory and the source.
+/// A QP that is connected to itself, with regions for the shared memory and the source.
 struct Verbs {
     side: Side,
     base: u64,
@@ -191,7 +192,7 @@ impl Verbs {
         Verbs { side, base, source, key: register(base), source_key: register(source) }
     }
 
-    /// Posts a work request and takes its completions. The process stops before and after the copy.
+    /// Posts a work request and polls its completions. The process stops before and after the copy.
     fn carry_out(&self, verb: &str, targets: &[Range]) {
         let here = |(at, len): Range| Sge { addr: self.base + at as u64, length: len as u32, lkey: self.key };
         let sources = |at: usize, len: usize| {
@@ -219,12 +220,12 @@ impl Verbs {
         if takes_recv {
             self.side.qp.post_recv(1, &there).expect("a RECV");
         }
-        // A queue places the payload of a small message when it is polled.
+        // A poll places the payload of a small message, which the receive queue holds until then.
         let is_placed_late = verb.starts_with("send small");
         let wr = SendWr::new(2, op, &sges).flags(flags | SendFlags::SIGNALED);
         if !is_placed_late {
             arm(Point::BeforeCopy, 1, trap);
-            // The copies into two buffers of a RECV are separate.
+            // The copies to the two buffers of a RECV are separate.
             arm(Point::CopyEnding, 1, trap);
         }
         self.side.qp.begin_post().post_wr(&wr, None).expect("there is room");
@@ -237,7 +238,7 @@ impl Verbs {
     }
 }
 
-/// The process that looks.
+/// Runs the stepper, which checks the targets.
 #[test]
 #[ignore = "a process that another test starts"]
 fn the_stepper() {
@@ -256,7 +257,7 @@ fn the_stepper() {
             Ok(())
         });
     }
-    // It prints nothing that matters, and this process must not wait for its output.
+    // The child's output does not matter, and this process must not wait for it.
     #[expect(clippy::zombie_processes, reason = "the tracee is waited for by waitpid(2)")]
     let child = command.env(STEPPED, path).stdout(Stdio::null()).spawn().expect("it starts");
     let target = Target { base: map(&file) };
@@ -282,7 +283,7 @@ fn the_stepper() {
     tracee.ends();
 }
 
-/// The shared memory.
+/// The stepper's mapping of the shared memory.
 struct Target {
     base: *mut u8,
 }
@@ -303,7 +304,7 @@ impl Target {
         self.change_source(0);
     }
 
-    /// Stores another value to each word of the sources of READs.
+    /// Stores a new value to each word of the sources of READs. All bytes of a word are equal.
     fn change_source(&self, instructions: usize) {
         let word = u64::from_ne_bytes([byte(instructions); 8]);
         for at in (SOURCE..BYTES).step_by(8) {
@@ -312,7 +313,7 @@ impl Target {
         }
     }
 
-    /// Checks the bytes that the last instruction stored, and adds them to the payload.
+    /// Checks the bytes that the last instruction stored, marks them, and appends them to `payload`.
     fn look(&self, step: &Step, payload: &mut Vec<u8>) {
         let (mut place, stored) = (0, payload.len());
         for &(at, len) in &step.targets {
@@ -336,14 +337,14 @@ impl Target {
         }
     }
 
-    /// Nothing else was stored.
+    /// Asserts that nothing was stored outside the targets.
     fn check_rest(&self, step: &Step) {
         let is_target = |byte: usize| step.targets.iter().any(|(at, len)| (*at..at + len).contains(&byte));
         assert!((0..SOURCE).all(|at| is_target(at) || self.at(at) == OLD), "{step:?}: beside its targets");
     }
 }
 
-/// Checks that no aligned unit within a target lies on both sides of a boundary.
+/// Asserts that the boundary between stored and other bytes splits no aligned unit of a target.
 fn check_boundary(step: &Step, (at, len): Range, boundary: usize) {
     for unit in [2, 4, 8] {
         let first = boundary / unit * unit;
@@ -352,8 +353,8 @@ fn check_boundary(step: &Step, (at, len): Range, boundary: usize) {
     }
 }
 
-/// Checks that the aligned units of the source of a READ were loaded whole. All bytes of a unit were equal at
-/// any time.
+/// Asserts that each aligned unit of a READ's source was loaded as a whole. All bytes of a unit have equal
+/// values at any time.
 fn check_words(step: &Step, from: usize, payload: &[u8]) {
     for unit in [2, 4, 8] {
         let first = from.next_multiple_of(unit) - from;
@@ -364,13 +365,13 @@ fn check_words(step: &Step, from: usize, payload: &[u8]) {
     }
 }
 
-/// The process that is looked at, of which one thread is traced.
+/// The process that copies, as a traced child. `thread` is the thread that stopped last.
 struct Tracee {
     thread: i32,
 }
 
 impl Tracee {
-    /// Waits for a stop by this signal.
+    /// Waits until a thread stops by this signal.
     fn wait(&mut self, signal: i32) {
         let mut status = 0;
         // SAFETY: the status belongs to this function.
@@ -378,7 +379,7 @@ impl Tracee {
         assert!(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == signal, "it stops with {status:#x}");
     }
 
-    /// Lets the thread run until its next stop.
+    /// Continues the thread by this ptrace(2) request, and waits for its next SIGTRAP.
     fn go_on(&mut self, request: libc::c_uint) {
         self.ask(request);
         self.wait(libc::SIGTRAP);
@@ -390,7 +391,7 @@ impl Tracee {
         assert_eq!(asked, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Lets the thread execute an instruction; returns whether that was a [`trap`].
+    /// Single-steps the thread. Returns whether the instruction was a [`trap`].
     fn makes_step(&mut self) -> bool {
         self.go_on(libc::PTRACE_SINGLESTEP);
         // SAFETY: the struct has only integers, which may be zero. The call fills it in.
@@ -399,11 +400,11 @@ impl Tracee {
             assert_eq!(libc::ptrace(libc::PTRACE_GETSIGINFO, self.thread, 0, &mut about), 0);
             about.si_code
         };
-        // SI_KERNEL, not TRAP_TRACE.
+        // An int3 instruction reports SI_KERNEL (0x80). A single step reports TRAP_TRACE.
         code == 0x80
     }
 
-    /// Lets the process end, with success.
+    /// Continues the process, and asserts that it exits with success.
     fn ends(&self) {
         self.ask(libc::PTRACE_CONT);
         let mut status = 0;

@@ -1,5 +1,5 @@
-//! Receiving: the order of messages, the RECVs that take them, and recovery from senders that stop or exit in
-//! the middle of a message.
+//! Tests receiving: the order of messages, the RECVs that take them, and recovery from senders that stop or
+//! exit in the middle of a message.
 
 use super::own_time::{HANGS, OwnTime};
 use super::peer::{Buffer, Peer, buffer};
@@ -25,7 +25,7 @@ fn process() -> &'static Process {
     Process::current().expect("this process can use the device")
 }
 
-/// An SRQ for four RECVs. Concurrent tests use other SRQs.
+/// Creates an SRQ for four RECVs. Each call uses another SRQ index, because tests run concurrently.
 fn srq() -> Arc<RecvQueue> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let index = (QPS as u32 + TAKEN.fetch_add(1, Relaxed)).min(RQS as u32 - 1);
@@ -33,7 +33,7 @@ fn srq() -> Arc<RecvQueue> {
     Arc::new(RecvQueue::new(process(), index, PD, sizes, Senders::Many, 0).expect("an SRQ"))
 }
 
-/// A sender with a message for a RECV from before a reset does not take the CQ for full.
+/// Checks that a queue with positions from before a reset does not look full.
 #[test]
 fn a_reset_queue_is_not_full() {
     let side = Side::new(process(), QpType::Rc, CAP, DEPTH);
@@ -46,7 +46,7 @@ fn a_reset_queue_is_not_full() {
     }
 }
 
-/// An RC QP of that SRQ, with a CQ of its own, connected to itself.
+/// Creates an RC QP that uses this SRQ and a CQ of its own, and that is connected to itself.
 fn with_srq(srq: &Arc<RecvQueue>, cqe: u32) -> Side {
     let pipe = Arc::new(EventPipe::new().expect("a pipe"));
     let cq = Arc::new(Cq::new(process(), cqe, 0, pipe.in_record()).expect("a CQ"));
@@ -63,7 +63,7 @@ fn send(side: &Side) {
     side.qp.begin_post().post_wr(&SendWr::new(0, SendOp::Send, &[]), None).expect("there is room");
 }
 
-/// The completions of RECVs with these numbers.
+/// The expected completions of RECVs with these `wr_id`s.
 fn ended(numbers: impl IntoIterator<Item = u64>, status: WcStatus) -> Vec<[u64; 3]> {
     let opcode = u64::from(WcOpcode::Recv.to_c());
     numbers.into_iter().map(|n| [n, u64::from(status.to_c()), opcode]).collect()
@@ -95,7 +95,7 @@ fn a_slot_of_an_srq_is_free_when_its_completion_is_taken() {
 fn slots_whose_completions_nobody_polls_are_free_again() {
     let (srq, memory) = (srq(), buffer(process()));
     let fill = || (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("all are free"));
-    // A QP that is reset, one that is destroyed, and two that share an overrun CQ.
+    // One QP is reset and then destroyed. Another QP overruns its CQ.
     fill();
     let side = with_srq(&srq, DEPTH);
     (0..DEPTH).for_each(|_| send(&side));
@@ -116,7 +116,7 @@ fn slots_whose_completions_nobody_polls_are_free_again() {
     (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("all are free"));
 }
 
-/// An SRQ of XRC has no QPs, and its CQ need not have any either.
+/// Checks an XRC SRQ, which serves any QP. No QP belongs to the SRQ or to its CQ.
 #[test]
 fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     let (process, memory) = (process(), buffer(process()));
@@ -138,7 +138,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     assert_eq!(cq.poll(&mut wcs).expect("all is well"), 1);
     assert_eq!((wcs[0].wr_id, wcs[0].qp_num), (0, other.qp.num()));
     assert_eq!(other.cq.poll(&mut wcs).expect("all is well"), 0);
-    // If a sender exits after it has begun a RECV, a later poll makes the RECV available again.
+    // If a sender exits after it has claimed a RECV, a later poll makes the RECV available again.
     begin(&mut peer);
     assert_eq!(srq.posted(), 0);
     drop(peer);
@@ -147,7 +147,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
         assert_eq!(cq.poll(&mut wcs).expect("all is well"), 0);
         assert!(!begun.is_hang(), "the RECV is not given back");
     }
-    // A completion that was not polled when the SRQ was destroyed stays.
+    // A completion that was not polled before the SRQ is destroyed stays in the CQ.
     let mut peer = Peer::start();
     begin(&mut peer);
     peer.ask("end");
@@ -158,7 +158,7 @@ fn an_srq_that_messages_name_serves_any_qp_whoever_ends() {
     assert_eq!(Arc::strong_count(&srq), 1, "the CQ does not keep the SRQ any longer");
 }
 
-/// A sender stops when it has begun to fill a RECV of an SRQ.
+/// Halts a sender that has claimed a RECV of an SRQ. Other senders take the next RECVs.
 #[test]
 fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     let (srq, memory) = (srq(), buffer(process()));
@@ -168,12 +168,12 @@ fn a_sender_that_stops_keeps_no_other_from_an_srq() {
     }
     let mut peer = Peer::start();
     peer.ask(&format!("begin {}", side.qp.num()));
-    // The sender goes on only when the test asks it to, so nothing here waits for it.
+    // The halted sender goes on only when the test asks it to, so these SENDs do not wait for it.
     (0..2).for_each(|_| send(&side));
     assert_eq!(side.completions(), ended([1, 2], WcStatus::Success));
     peer.ask("end");
     assert_eq!(side.completions(), ended([0], WcStatus::Success));
-    // If a sender exits then, its RECV becomes available again.
+    // If a sender exits after its claim, the RECV becomes available again.
     peer.ask(&format!("begin {}", side.qp.num()));
     assert!(srq.enqueue(9, &recv_sge(&memory)).is_ok());
     peer.kill();
@@ -199,13 +199,13 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
     assert!(begin.elapsed() < Duration::from_secs(1));
     peer.ask("end");
     assert_eq!(side.completions(), ended([0], WcStatus::Success), "what is late is not lost");
-    // A RECV that an exited sender had begun is posted again.
+    // The owner posts a RECV again if its sender exits after the claim.
     peer.ask(&format!("begin {}", side.qp.num()));
     side.qp.post_recv(4, &recv_sge(&memory)).expect("there is room");
     side.send_ud();
     peer.kill();
     assert_eq!(side.wait_for(1), ended([4], WcStatus::Success));
-    // The RECV is posted again when the CQ has looked for it. Datagrams before that find none.
+    // The RECV is posted again only when the CQ checks its senders. Earlier datagrams find no RECV.
     let (begin, mut sent) = (OwnTime::start(), Instant::now());
     while side.completions().is_empty() {
         assert!(!begin.is_hang(), "the RECV of the dead is lost");
@@ -216,7 +216,7 @@ fn datagrams_are_received_in_order_unless_a_sender_stops() {
     }
 }
 
-/// Claims the next RECV of a QP and gives it back, as a sender does if it cannot read its own memory.
+/// Claims the next RECV of a QP and returns it unused, as a sender does that cannot read its own memory.
 fn claim_in_vain(side: &Side) {
     let (segment, qpn) = (process().segment, side.qp.num());
     let qp = segment.qp(segment.index_of(qpn)).expect("its record");
@@ -255,14 +255,14 @@ fn an_empty_cq_shrinks_below_its_posted_recvs() {
 #[test]
 fn a_recv_that_its_sender_gives_back_is_not_lost() {
     let memory = buffer(process());
-    // The only sender of a QP gives its turn back. The next message takes the RECV.
+    // The only sender of a QP returns its turn, so the next message takes the RECV.
     let side = Side::new(process(), QpType::Rc, CAP, 64);
     side.connect(side.qp.num(), Patience { timeout: 14, rnr_retry: 7 });
     (0..2).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
     claim_in_vain(&side);
     send(&side);
     assert_eq!(side.completions(), ended([0], WcStatus::Success));
-    // With several senders, the owner posts the RECV again behind the others.
+    // If a queue has several senders, the owner posts the RECV again behind the other RECVs.
     let datagrams = Side::new(process(), QpType::Ud, CAP, 64);
     datagrams.connect_ud();
     (0..2).for_each(|n| datagrams.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
@@ -271,7 +271,7 @@ fn a_recv_that_its_sender_gives_back_is_not_lost() {
     assert_eq!(datagrams.wait_for(1), ended([1], WcStatus::Success));
     datagrams.send_ud();
     assert_eq!(datagrams.completions(), ended([0], WcStatus::Success));
-    // An SRQ whose RECVs are all posted finds it at once when it is needed.
+    // An SRQ without other free RECVs uses the returned RECV at once.
     let srq = srq();
     let shared = with_srq(&srq, 64);
     (0..DEPTH.into()).for_each(|n| srq.enqueue(n, &recv_sge(&memory)).expect("there is room"));
@@ -309,15 +309,15 @@ fn a_reset_waits_for_no_sender() {
     let memory = buffer(process());
     let mut peer = Peer::start();
     let side = peer.connect(QpType::Rc);
-    // All of its slots, so that the RECVs after the reset use these slots again.
+    // Fills all slots, so that the RECVs after the reset use the same slots again.
     let depth = u64::from(side.qp.cap.max_recv_wr);
     (0..depth).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
     peer.ask(&format!("begin {}", side.qp.num()));
-    // The sender goes on only when the test asks it to.
+    // The sender goes on only when the test asks it to, so the reset does not wait for it.
     side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
     side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
     (0..depth).for_each(|n| side.qp.post_recv(100 + n, &recv_sge(&memory)).expect("there is room"));
-    // The RECV that it had begun belongs to the QP's life before the reset.
+    // The sender's RECV belongs to the time before the reset, so it does not complete.
     peer.ask("end");
     assert_eq!(side.completions(), [[0; 3]; 0]);
     (0..depth).for_each(|_| send(&side));
@@ -342,10 +342,10 @@ fn a_second_qp_at_a_cq_ends_its_lane_and_loses_nothing() {
 
 const SENDERS: usize = 3;
 const EACH: u32 = 20_000;
-/// The most messages of one sender that are not received yet.
+/// The most messages of one sender that the receiver has not polled yet.
 const WINDOW: u32 = 8;
 
-/// Sends numbered messages by `post`, at most [`WINDOW`] ahead of the receiver.
+/// Sends `EACH` numbered messages by `post`, at most [`WINDOW`] ahead of the receiver.
 fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     for n in 0..EACH {
         let begin = Instant::now();
@@ -357,8 +357,8 @@ fn send_all(received: &AtomicU32, post: impl Fn(u32)) {
     }
 }
 
-/// Receives the messages of all senders, each sender's in order. `depth` RECVs are posted before; `post`
-/// posts more.
+/// Receives the messages of all senders, and asserts that each sender's messages arrive in order. `depth`
+/// RECVs are already posted, and `post` posts one more.
 fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) {
     let all = SENDERS as u32 * EACH;
     let mut posted: std::collections::HashSet<u64> = (0..depth.into()).collect();
@@ -380,7 +380,7 @@ fn receive_all(cq: &Cq, received: &[AtomicU32], depth: u32, post: impl Fn(u64)) 
         assert_eq!(n, received[sender].load(Relaxed), "sender {sender}");
         posted.insert(next);
         post(next);
-        // Only now is there a RECV for the sender's next message.
+        // The sender may send its next message only after its RECV was posted.
         received[sender].fetch_add(1, Release);
     }
 }
@@ -424,7 +424,7 @@ fn receive_datagrams(side: &Side) {
                 let dest = UdDest { ah, qpn: side.qp.num(), qkey: 7 };
                 send_all(received, |n| {
                     let wr = SendWr { dest: Some(dest), ..SendWr::new(0, numbered(sender, n), &[]) };
-                    // No send completes, so the send queue fills up and is emptied by a reset.
+                    // The SENDs are unsignalled, so the send queue fills up. A reset empties it.
                     while own.qp.begin_post().post_wr(&wr, None).is_err() {
                         own.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
                         own.connect_ud();

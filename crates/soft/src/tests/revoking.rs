@@ -1,6 +1,6 @@
-//! Calls that revoke access to memory wait for the copies that still use it.
+//! Tests calls that revoke access to memory. The calls must wait for copies that still use the memory.
 //!
-//! A copy is caught at a point, a thread revokes its rights, and then reuses the memory. Nothing of the copy
+//! A test halts a copy at a point, revokes the copy's rights, and then reuses the memory. No byte of the copy
 //! may arrive afterwards.
 
 use super::peer::{Peer, exact};
@@ -21,9 +21,9 @@ use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Set in the process whose memory is accessed.
+/// An environment variable that is set in the owner: the process whose memory a peer accesses.
 const OWNER: &str = "DOORBELL_TEST_OWNER";
-/// The points at which a copy is caught.
+/// The points at which a test halts a copy.
 pub(super) const CAUGHT_AT: [Point; 9] = [
     Point::CopyBegun,
     Point::BeforeCopy,
@@ -35,17 +35,17 @@ pub(super) const CAUGHT_AT: [Point; 9] = [
     Point::PlacingBegun,
     Point::PlacingEnds,
 ];
-/// The answer of a peer that was caught.
+/// The answer of a peer that is halted at a point.
 pub(super) const CAUGHT: u64 = 0xca11;
 const PAGE: usize = 4096;
 const BYTES: usize = 2 * PAGE;
-/// Bytes before and after the program reuses the memory.
+/// The value of the memory's bytes before the copy, and after the program reuses the memory.
 const OLD: u8 = 0x11;
 const REUSED: u8 = 0x55;
-/// No event takes longer, on any machine.
+/// The longest wait for something that must happen.
 const EVENTUALLY: Duration = Duration::from_secs(60);
 
-/// Memory that a peer accesses in different ways.
+/// The kind of memory. A peer accesses each kind in a different way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Arena,
@@ -53,7 +53,7 @@ enum Kind {
     SystemV,
 }
 
-/// How the rights are revoked.
+/// The call that revokes the rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Revoke {
     Deregister,
@@ -61,7 +61,7 @@ enum Revoke {
     Err,
     Reset,
     Destroy,
-    /// The QP does not take WRITEs, READs and atomics any more.
+    /// Changes the QP's access flags so that it rejects WRITEs and atomics.
     QpRights,
     Invalidate,
     DeallocWindow,
@@ -73,15 +73,15 @@ impl Revoke {
     }
 }
 
-/// A copy of a peer.
+/// A copy that a peer makes, and the point at which the test halts it.
 #[derive(Clone, Copy, Debug)]
 struct PeerCopy {
     op: &'static str,
     kind: Kind,
     point: Point,
     len: usize,
-    /// A request of 8 bytes that goes before. After a WRITE, this one takes the direct path. After a SEND,
-    /// whose payload lies in the receive queue, this one places that payload.
+    /// An earlier request of 8 bytes. After a WRITE, this copy takes the direct path. After a SEND, whose
+    /// payload is in the receive queue, this copy first places that payload.
     before: Option<&'static str>,
 }
 
@@ -139,12 +139,12 @@ const REVOCATIONS: [(Revoke, PeerCopy); 12] = [
     (Revoke::DeallocWindow, copy("write", Kind::Private, Point::BeforeForeign, 64)),
 ];
 
-/// The number of a point in commands.
+/// The number of a point in commands to the peer.
 pub(super) fn caught_at(point: Point) -> usize {
     CAUGHT_AT.iter().position(|known| *known == point).expect("it is known")
 }
 
-/// Runs one of the ignored tests below as a process of its own.
+/// Runs an ignored test of this module in a process of its own, and asserts that it succeeds.
 fn run(test: &str, ptrace: &str) -> Output {
     let output = exact(&format!("tests::revoking::{test}"))
         .env(OWNER, "1")
@@ -162,7 +162,7 @@ fn is_owner() -> bool {
     std::env::var_os(OWNER).is_some()
 }
 
-/// Zeroed memory, which is never freed.
+/// Allocates zeroed memory of `BYTES` bytes, which is never freed.
 fn memory(kind: Kind) -> u64 {
     match kind {
         Kind::Arena => arena::alloc_own(BYTES).expect("there is room") as u64,
@@ -183,7 +183,7 @@ fn memory(kind: Kind) -> u64 {
     }
 }
 
-/// Fills memory as its program does.
+/// Fills memory from [`memory`] with a byte, as the program itself does.
 fn fill(addr: u64, byte: u8) {
     // SAFETY: the memory comes from `memory` and is never freed.
     unsafe { (addr as *mut u8).write_bytes(byte, BYTES) };
@@ -204,10 +204,10 @@ fn host(addr: u64) -> HostMemory {
     HostMemory { addr, object }
 }
 
-/// Whether a call waits for a copy, and whether it has returned.
+/// Whether the revoking call waits for a copy, and whether it has returned.
 static AWAITED: AtomicBool = AtomicBool::new(false);
 static RETURNED: AtomicBool = AtomicBool::new(false);
-/// Whether a thread of the owner is caught, and whether it may go on.
+/// Whether a thread of the owner is halted, and whether it may go on.
 static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
@@ -219,13 +219,13 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Catches a thread of this process until it may go on.
+/// Halts a thread of this process until `GOES_ON` is set.
 fn catch_here() {
     IS_CAUGHT.store(true, SeqCst);
     wait_until("it may not go on", || GOES_ON.load(SeqCst));
 }
 
-/// The process with the memory, and the process that accesses it.
+/// The owner of the memory, and the peer that accesses it.
 struct Owner {
     process: &'static Process,
     peer: Peer,
@@ -247,7 +247,7 @@ impl Owner {
         }
     }
 
-    /// A window of all the memory for a QP; its rkey.
+    /// Binds a window over all the memory to a QP, and returns the rkey.
     fn window(&self, side: &Side, addr: u64, lkey: u32) -> u32 {
         let process = self.process;
         let rkey = process.regions.add_window(process.segment, PD, WindowKind::Two).expect("a window");
@@ -258,7 +258,7 @@ impl Owner {
         rkey
     }
 
-    /// Makes the peer begin a copy, and waits until it is caught.
+    /// Makes the peer begin a copy, and waits until the peer is halted.
     fn catch(&mut self, copy: &PeerCopy, command: &str, addr: u64, key: u32) {
         let PeerCopy { op, point, len, .. } = *copy;
         self.peer.ask(&format!("{command} {} 1", caught_at(point)));
@@ -266,8 +266,8 @@ impl Owner {
         assert_eq!(self.peer.answer(), [CAUGHT], "{copy:?}");
     }
 
-    /// Revokes the rights of a caught copy, reuses the memory, and lets the copy go on. Nothing of it
-    /// arrives.
+    /// Halts a copy, revokes its rights, reuses the memory, and lets the copy go on. Asserts that no byte of
+    /// the copy arrives after the revocation.
     fn check(&mut self, revoke: Revoke, copy: &PeerCopy) {
         let what = format!("{revoke:?} {copy:?}");
         let addr = memory(copy.kind);
@@ -294,13 +294,13 @@ impl Owner {
                 RETURNED.store(true, SeqCst);
                 side
             });
-            // Either the call waits, or it does not, and then the copy arrives too late.
+            // A correct call waits for the copy. If the call returns instead, the copy arrives too late.
             wait_until("nothing happens", || AWAITED.load(SeqCst) || RETURNED.load(SeqCst));
             peer.tell("go on");
             let read = peer.answer();
             (revoking.join().expect("it returns"), read)
         });
-        // The poll writes nothing, either.
+        // A poll must not write to the memory either.
         side.iter().for_each(|side| drop(side.completions()));
         assert!(bytes(addr).iter().all(|byte| *byte == REUSED), "{what}: a byte arrives afterwards");
         if copy.op == "read" && read[0] == 0 {
@@ -316,7 +316,7 @@ fn post_window(side: &Side, op: WindowOp) {
     assert_eq!(side.wait_for(1)[0][1], 0, "{wr:?}");
 }
 
-/// Makes the call that revokes the rights. Returns the QP, unless the call destroys it.
+/// Makes the revoking call. Returns the QP, unless the call destroys it.
 fn carry_out(process: &'static Process, revoke: Revoke, side: Side, rkey: u32) -> Option<Side> {
     let (regions, segment) = (&process.regions, process.segment);
     let to_state = |state| {
@@ -375,8 +375,8 @@ fn the_owner() {
     check_unplaced(&mut owner);
 }
 
-/// A payload that lies in the receive queue is in the RECV's buffer when the QP is in Err. The poll does not
-/// write to the buffer any more.
+/// Checks a payload that is in the receive queue when the QP moves to Err. The move places the payload in the
+/// RECV's buffer, and the later poll does not write to the buffer.
 fn check_unplaced(owner: &mut Owner) {
     let addr = memory(Kind::Arena);
     let (side, lkey) = (owner.peer.connect(QpType::Rc), owner.register(addr));
@@ -392,8 +392,8 @@ fn check_unplaced(owner: &mut Owner) {
     assert_eq!(bytes(addr)[..8], [REUSED; 8], "the poll writes to the buffer");
 }
 
-/// Threads of the owner access its memory, too: they fetch the bytes of a READ, place the payload of a small
-/// message, or serve a peer.
+/// Halts copies of the owner's own threads: the fetch of a READ, the placement of a small message's payload,
+/// and the service for a peer.
 #[test]
 fn no_thread_of_the_process_itself_copies_afterwards() {
     run("the_owner_of_threads", "yes");
@@ -442,8 +442,8 @@ fn the_owner_of_a_thread_that_serves() {
     check_here(&owner, lkey, addr, Point::BeforeForeign, || ());
 }
 
-/// Deregisters memory while a thread of this process, which may be the one that runs `copy`, is caught at a
-/// point. Then the program reuses the memory.
+/// Deregisters memory while a thread of this process is halted at a point, and then reuses the memory. The
+/// halted thread runs `copy` or serves the peer.
 fn check_here(owner: &Owner, lkey: u32, addr: u64, point: Point, copy: impl FnOnce() + Send) {
     for flag in [&AWAITED, &RETURNED, &IS_CAUGHT, &GOES_ON] {
         flag.store(false, SeqCst);
@@ -490,7 +490,7 @@ fn the_owner_of_the_stopped() {
     let (side, key) = (owner.peer.connect(QpType::Rc), owner.register(addr));
     assert_eq!(owner.peer.ask(&format!("post write {addr} {key} 8")), [0]);
     owner.catch(&copy, "stop-at", addr, key);
-    // Each call returns. Only the first reports the copy, which nothing can keep from going on.
+    // Each call returns. Only the first reports the stopped copy, which may still go on.
     let other = owner.register(addr);
     owner.deregister(key);
     owner.deregister(other);
@@ -498,7 +498,7 @@ fn the_owner_of_the_stopped() {
     // SAFETY: the process is a child of this process.
     unsafe { libc::kill(pid as i32, libc::SIGCONT) };
     owner.peer.answer();
-    // A killed process does nothing any more, and its record is used again.
+    // A killed process copies nothing any more, and its record becomes free.
     let (side, key) = (owner.peer.connect(QpType::Rc), owner.register(addr));
     assert_eq!(owner.peer.ask(&format!("post write {addr} {key} 8")), [0]);
     owner.catch(&copy, "catch-at", addr, key);

@@ -1,5 +1,4 @@
-//! Requests and answers in rounds: whatever the peer sends because of a request never precedes the request's
-//! completion.
+//! Tests requests and answers in rounds: an answer to a request must never precede the request's completion.
 
 use super::Side;
 use super::peer::{Buffer, OPEN, Peer, RECV_BYTES, arena, buffer, run_on};
@@ -11,16 +10,17 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// Rounds of each combination in a long run, which makes all of them. Otherwise few are drawn.
+/// An environment variable with the number of rounds of each combination. If it is set, all combinations run.
+/// Otherwise `DRAWN` random combinations run.
 const LONG: &str = "DOORBELL_ORDER_ROUNDS";
 const SEED: &str = "DOORBELL_ORDER_SEED";
 const USUAL_SEED: u64 = 0x04de4;
 const DRAWN: usize = 12;
 const ROUNDS: u64 = 150;
 
-/// RECVs that are posted at a time. The last one has the buffer of the answers.
+/// The number of RECVs that are posted at a time.
 const DEPTH: u64 = 8;
-/// Offsets in the buffers: the word that one-sided requests and answers change, and the payload.
+/// Offsets in the buffers: the word that one-sided requests and answers change, and the payload to send.
 const WORD: u64 = 0;
 const FROM: u64 = 4096;
 
@@ -36,21 +36,21 @@ enum Asked {
     Write,
 }
 
-/// How the peer answers.
+/// The operation by which the peer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Send,
-    /// A WRITE, which is seen in memory.
+    /// A WRITE, which this process sees in memory.
     Write,
 }
 
-/// How the processes use the processors.
+/// The processors on which the processes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cores {
-    /// Both are on one.
+    /// Both processes run on one processor.
     One,
     Two,
-    /// Both are on one, with two threads that spin.
+    /// Both processes run on one processor, together with two threads that spin.
     OneBusy,
 }
 
@@ -62,7 +62,7 @@ struct Rounds {
     shared: bool,
     events: bool,
     cores: Cores,
-    /// Whether another thread posts.
+    /// Whether one thread posts and another polls.
     apart: bool,
 }
 
@@ -88,8 +88,9 @@ impl Asked {
     }
 }
 
-/// Every combination. The peer's program sees a one-sided request only in memory, and the device cannot tell
-/// when. So a thread of the requester that does not post may see the answer a moment too early.
+/// All combinations that are tested. Two kinds are left out. A peer sees a one-sided request in memory before
+/// the device completes it, so a separate polling thread may see the answer a moment early. An answer by
+/// WRITE causes no event.
 fn all() -> Vec<Rounds> {
     let mut all = Vec::new();
     for asked in ASKED {
@@ -108,13 +109,13 @@ fn all() -> Vec<Rounds> {
     all
 }
 
-/// The word at an address that stays mapped.
+/// The word at this address, which must stay mapped.
 fn word(addr: u64) -> &'static AtomicU64 {
     // SAFETY: the word is mapped and aligned, and only atomics access it.
     unsafe { &*(addr as *const AtomicU64) }
 }
 
-/// Waits for something that another process does, and lets that process run.
+/// Waits until `is_so` returns true. Yields the processor, so that the other process can run.
 fn spin_until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     let mut asked = 0u32;
@@ -127,7 +128,7 @@ fn spin_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Takes completions one by one.
+/// Polls completions one at a time, with or without events.
 struct Taker<'a> {
     side: &'a Side,
     events: bool,
@@ -148,7 +149,7 @@ impl<'a> Taker<'a> {
         (taken == 1).then_some(wcs[0])
     }
 
-    /// The next completion. It sleeps until the next event, if the program uses events.
+    /// Waits for the next completion. Sleeps until the next event if `events` is set.
     fn next(&self) -> ibv_wc {
         let begin = Instant::now();
         loop {
@@ -180,7 +181,7 @@ fn post_recv(side: &Side, memory: &Buffer, number: u64) {
     side.qp.post_recv(number, &sge).expect("a RECV");
 }
 
-/// Posts as ibv_post_send(3) does.
+/// Posts a list like ibv_post_send(3): on the direct path if possible.
 fn post(side: &Side, wrs: &[SendWr<'_>]) {
     let mut posting = side.qp.begin_post();
     for wr in wrs {
@@ -196,7 +197,7 @@ fn post(side: &Side, wrs: &[SendWr<'_>]) {
 }
 
 impl Rounds {
-    /// The words of the command for the peer.
+    /// The command that makes the peer answer all rounds.
     fn command(&self, rounds: u64, here: &Buffer) -> String {
         let asked = ASKED.iter().position(|asked| *asked == self.asked).expect("one of them");
         let core = match self.cores {
@@ -242,7 +243,7 @@ impl Rounds {
         }
     }
 
-    /// Makes the rounds with a new pair of QPs. Returns how many answers preceded a completion.
+    /// Runs the rounds with a new pair of QPs. Returns the number of answers that preceded a completion.
     fn run(&self, peer: &mut Peer, rounds: u64) -> u64 {
         let process = Process::current().expect("this process can use the device");
         let here = if self.shared { arena(process) } else { buffer(process) };
@@ -265,7 +266,7 @@ impl Rounds {
                     });
                 }
             }
-            // Posts when `posted` has the number of a round.
+            // Posts a round's requests when `posted` reaches the round's number.
             if self.apart {
                 scope.spawn(|| {
                     for round in 1..=rounds {
@@ -293,13 +294,14 @@ impl Rounds {
         wrong
     }
 
-    /// Takes the answer of a round and the completions of its requests. Returns whether they came in order.
+    /// Waits for the answer of a round and the completions of its requests. Returns whether the completions
+    /// came first.
     fn is_answered_in_order(&self, taker: &Taker<'_>, here: &Buffer, round: u64) -> bool {
         let wanted = self.asked.completions();
         let mut found = 0;
         if self.answer == Answer::Write {
             spin_until("the answer", || word(here.addr + WORD).load(Acquire) == round);
-            // Everything is there by now.
+            // By now, all completions must be in the CQ.
             while found < wanted && taker.poll().is_some() {
                 found += 1;
             }
@@ -349,7 +351,7 @@ fn no_answer_precedes_the_completion_of_its_request() {
     assert!(wrong.is_empty(), "the answer came first (seed {seed}) {}", wrong.join("\n"));
 }
 
-/// Ends the threads of a test, also if it fails.
+/// Stops the threads of a test when it is dropped, also if the test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -358,7 +360,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// The peer's part of [`Rounds`]. Returns the number of rounds.
+/// Runs the peer's part of [`Rounds`]. Returns the number of rounds.
 pub(super) fn echo(side: &Side, memory: Buffer, words: &[u64]) -> u64 {
     let &[rounds, asked, by_write, events, core, addr, key] = words else { panic!("{words:?}") };
     let asked = ASKED[asked as usize];
@@ -378,7 +380,7 @@ pub(super) fn echo(side: &Side, memory: Buffer, words: &[u64]) -> u64 {
             post_recv(side, &memory, recv.wr_id + DEPTH);
         } else {
             spin_until("the request", || word(memory.addr + WORD).load(Acquire) == round);
-            // Answers complete here.
+            // Polls the completions of earlier answers.
             while taker.poll().is_some() {}
         }
         word(memory.addr + FROM).store(round, SeqCst);

@@ -1,5 +1,5 @@
-//! The times after which a requester sends again. A NIC lets them pass even if the message could be received
-//! before.
+//! Tests the times after which a requester sends again. Like a NIC, the requester waits for the whole time
+//! even if the responder could receive the message earlier.
 
 use super::peer::buffer;
 use super::{Patience, Side};
@@ -34,15 +34,15 @@ fn a_message_without_a_recv_waits_for_the_responders_timer() {
         side.qp.modify(&attr).expect("the timer may change");
         let begin = Instant::now();
         post(&side, SendOp::Send);
-        // The requests behind it keep their order.
+        // The WRITE behind the SEND keeps its order.
         post(&side, SendOp::Write(RemoteAddr::default()));
         let sge = [Sge { addr: memory.addr, length: 64, lkey: memory.key }];
         side.qp.post_recv(7, &sge).expect("there is room");
         let all = side.wait_for(3);
         assert!(begin.elapsed() >= duration(rnr_wait(timer)), "timer {timer}");
-        // The SEND came before the RECV that it took.
+        // The SEND completes before the RECV that it took, and the WRITE completes last.
         assert_eq!(all.iter().map(|wc| wc[0]).collect::<Vec<_>>(), [0, 7, 0], "{all:?}");
-        // A RECV that is there in time costs nothing.
+        // If the RECV is posted before the message, nothing waits.
         side.qp.post_recv(8, &sge).expect("there is room");
         post(&side, SendOp::Send);
         assert_eq!(side.completions().len(), 2, "both are there at once");

@@ -50,7 +50,7 @@ pub(crate) fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// ibv_fork_init(3).
+/// Calls ibv_fork_init(3), which must succeed.
 pub(crate) fn fork_init() {
     assert_eq!(call!(c"ibv_fork_init"() -> c_int), 0);
 }
@@ -97,7 +97,7 @@ impl FromStr for Endpoint {
 pub(crate) struct Wr<'a> {
     pub(crate) op: SendOp,
     pub(crate) buffers: &'a [(usize, u32)],
-    /// `IBV_SEND_*`.
+    /// Flags `IBV_SEND_*`.
     pub(crate) flags: u32,
 }
 

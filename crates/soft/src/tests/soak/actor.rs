@@ -1,5 +1,5 @@
-//! A process of the soak. It carries out commands from its standard input, and makes passes of its own
-//! between them.
+//! An actor: a process of the soak. It carries out commands from its standard input. Between commands, its
+//! server and its client make passes.
 
 use super::client::{Client, KINDS, Remote};
 use super::harm::{self, Harm};
@@ -11,13 +11,13 @@ use crate::point::Point;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Set in the processes of the soak.
+/// An environment variable that is set in the processes of the soak.
 pub(super) const ACTOR: &str = "DOORBELL_SOAK_ACTOR";
-/// Prefix of an answer, because the test harness prints on the same pipe.
+/// The prefix of an actor's answers. The test harness prints to the same pipe.
 pub(super) const ANSWER: &str = "answer:";
-/// Separates findings.
+/// The separator between findings.
 pub(super) const BETWEEN: &str = " | ";
-/// How long an actor waits for a command between two passes.
+/// The time for which an actor waits for a command between two passes.
 const PAUSE: Duration = Duration::from_micros(600);
 
 struct Actor {
@@ -25,11 +25,11 @@ struct Actor {
     server: Option<Server>,
     client: Option<Client>,
     goes: bool,
-    /// How long becoming a server was blocked.
+    /// How long the command `server` was blocked.
     blocked: Duration,
 }
 
-/// Runs a process of the soak, until its input ends.
+/// Runs an actor until its input ends.
 #[test]
 #[ignore = "a process that the soak starts"]
 fn the_actor() {
@@ -67,7 +67,7 @@ impl Actor {
         }
     }
 
-    /// Carries out a command; `None` if it is unknown.
+    /// Carries out a command. Returns `None` if the command is unknown.
     fn carry_out(&mut self, words: &[&str]) -> Option<String> {
         let numbers: Vec<u64> = words.iter().skip(1).map(|word| word.parse().unwrap_or(0)).collect();
         let number = |n: usize| numbers.get(n).copied().unwrap_or(0);
@@ -120,7 +120,8 @@ impl Actor {
         Some(String::new())
     }
 
-    /// For each way its direction and peer, and its number of messages.
+    /// The counters as text, five words each: direction, peer, way, number of messages, and a nonzero number
+    /// if a request has failed.
     fn counts(&self) -> String {
         let mut text = String::new();
         for link in self.client.iter().flat_map(|client| &client.links) {
@@ -136,7 +137,7 @@ impl Actor {
         text
     }
 
-    /// The longest call in microseconds, its name, and the findings.
+    /// The longest call in microseconds, the call's name, and the findings.
     fn wrong(&mut self) -> String {
         let watch = &mut self.watch;
         let call = watch.longest_call.replace(' ', "-");
@@ -152,12 +153,13 @@ fn point(name: &str) -> Option<Point> {
     super::matrix::CELLS.iter().map(|row| row.point).find(|point| format!("{point:?}") == name)
 }
 
-/// Lines of standard input. A hostile neighbour may have written arbitrary bytes to it.
+/// Lines of standard input. Lines may contain arbitrary bytes, because a hostile process may have changed
+/// them.
 #[derive(Default)]
 struct Input(Vec<u8>);
 
 impl Input {
-    /// The lines that have arrived; `None` at the end of the input.
+    /// Waits for input for at most `patience`. Returns the complete lines, or `None` at the end of the input.
     fn lines(&mut self, patience: Duration) -> Option<Vec<String>> {
         let mut one = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
         let patience = libc::timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };

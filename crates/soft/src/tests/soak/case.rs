@@ -1,4 +1,4 @@
-//! One case: a process is caught at a point and harmed, and all others have to go on undisturbed.
+//! Runs one case: the caught process is harmed at a point, and all other processes must go on undisturbed.
 
 use super::super::own_time::HANGS;
 use super::crew::{Counts, Member, Wrong, connect};
@@ -22,19 +22,19 @@ pub(super) struct Case {
     pub(super) stop: Duration,
 }
 
-/// The longest call of the processes that were not caught, and its name.
+/// The longest call of the processes that were not caught, and the call's name.
 pub(super) type Longest = (Duration, String);
 
-/// The most that a call may take: in general, and while the caught process is stopped.
+/// The longest time that a call may take: in general, and if the caught process is stopped.
 const LONG: Duration = Duration::from_secs(1);
 const BLOCKS: Duration = Duration::from_millis(100);
-/// How long traffic is watched.
+/// How long the traffic runs before its progress is checked.
 const WATCHED: Duration = Duration::from_millis(300);
-/// Numbers of clients and servers. The last client, or the first server, is caught.
+/// Numbers of the caught client, the caught server, and the other server. The other clients are 1 and 2.
 const CAUGHT_CLIENT: u32 = 3;
 const CAUGHT_SERVER: u32 = 101;
 const SERVER: u32 = 102;
-/// Ways with watched progress.
+/// The ways whose progress is checked.
 const WATCHED_WAYS: [Way; 4] = [Way::Srq, Way::Ud, Way::Rc, Way::Uc];
 
 impl Case {
@@ -58,7 +58,7 @@ impl Case {
         Ok((longest, call))
     }
 
-    /// The longest time that a call of another process may take.
+    /// The longest time that a call of another process may take in this case.
     pub(super) fn most(&self) -> Duration {
         if self.harm == Harm::Stop { BLOCKS } else { LONG }
     }
@@ -68,7 +68,7 @@ impl Case {
         format!("arm {:?} {nth} {:?} {}", self.row.point, self.harm, self.seed)
     }
 
-    /// Whether the caught process goes on afterwards like any other.
+    /// Whether the caught process goes on after the harm.
     fn survives(&self) -> bool {
         !matches!(self.harm, Harm::Kill | Harm::Hostile)
     }
@@ -79,7 +79,7 @@ impl Case {
         match result {
             Ok(()) => world.end(self),
             Err(wrong) => {
-                // The findings of the other processes may be the cause.
+                // Findings of the other processes may explain the failure.
                 let more: Vec<Wrong> =
                     world.others.iter_mut().filter_map(|other| other.judge().err()).collect();
                 world.abandon();
@@ -123,7 +123,7 @@ impl World {
             member.ask("go")?;
         }
         for client in [&mut *one, two] {
-            // The client keeps the files that it has from here on.
+            // Once a client has sent on all ways, its lasting files do not change.
             let name = client.name.clone();
             let has_sent = |counts: &Counts| {
                 let count = |way: Way| counts.get(&(true, SERVER, way as u32)).map_or(0, |count| count.0);
@@ -146,7 +146,7 @@ impl World {
             caught.ask("limited")?;
         }
         if case.harm == Harm::Stop && case.row.holds_up(Way::Rc) {
-            // Atomics on the same memory wait for the holder of its lock, until the QP's time-out.
+            // Other clients' atomics wait for the caught holder of the lock until their QP's time-out.
             for client in [one, two] {
                 client.ask(&format!("suspect {SERVER} 0"))?;
             }
@@ -176,7 +176,7 @@ impl World {
 
     fn catch(&mut self, case: &Case) -> Result<(), Wrong> {
         let Some(caught) = &mut self.caught else { return Ok(()) };
-        // Another of its threads may be caught before it could answer.
+        // Does not wait for answers: another thread of the process may be caught before the answer.
         caught.tell(&case.arm());
         caught.tell(&if case.row.role == Role::Faulter {
             format!("fault {SERVER}")
@@ -190,7 +190,7 @@ impl World {
         self.others.iter_mut().map(Member::counts).collect()
     }
 
-    /// The caught process is gone. Its peers notice that, and release what they had of it.
+    /// Checks that the peers of the killed process notice its exit and close its files.
     fn after_death(&mut self, case: &Case) -> Result<(), Wrong> {
         if let Some(caught) = self.caught.take() {
             caught.end()?;
@@ -224,7 +224,7 @@ impl World {
         self.wait_for_progress(case, &before)
     }
 
-    /// Waits until the processes that were not caught make progress, also while the caught one is stopped.
+    /// Waits until the processes that were not caught make progress. The caught process may be stopped.
     fn wait_for_progress(&mut self, case: &Case, before: &[Counts]) -> Result<(), Wrong> {
         let begin = Instant::now();
         loop {
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    /// Checks that all RECVs are flushed from a queue if its QP failed.
+    /// If the case makes a QP fail, waits until all RECVs of the QP are flushed.
     fn check_flush(&mut self, case: &Case) -> Result<(), Wrong> {
         if case.row.role != Role::Faulter {
             return Ok(());
@@ -258,7 +258,8 @@ impl World {
         let pids: Vec<u32> = self.others.iter().chain(&caught).map(Member::pid).collect();
         let members =
             self.others.drain(..).map(|other| (other, true)).chain(caught.map(|caught| (caught, false)));
-        // All processes end their operations before the first leaves. Servers end last.
+        // All processes end their operations before the first process exits. The server ends its operations
+        // last.
         let mut members: Vec<(Member, bool)> = members.collect();
         for (member, is_other) in members.iter_mut().rev() {
             let told = member.ask("end").and_then(|_| member.judge());
@@ -288,12 +289,12 @@ impl World {
     }
 }
 
-/// Whether the processes that were not caught made progress among themselves.
+/// Checks that the processes that were not caught made progress with each other.
 fn check_progress(case: &Case, before: &[Counts], after: &[Counts]) -> Result<(), Wrong> {
     let waits = |way: Way| case.harm == Harm::Stop && case.row.holds_up(way);
     for way in WATCHED_WAYS.into_iter().filter(|way| !waits(*way)) {
         for client in [1, 2] {
-            // A sender on UC or UD does not know which messages arrived.
+            // Checks the receiver too, because a sender on UC or UD does not know which messages arrived.
             let keys = [(client as usize, (true, SERVER, way as u32)), (0, (false, client, way as u32))];
             for (member, key) in keys {
                 let count = |all: &[Counts]| all[member].get(&key).map_or(0, |count| count.0);
@@ -308,7 +309,7 @@ fn check_progress(case: &Case, before: &[Counts], after: &[Counts]) -> Result<()
 }
 
 impl Case {
-    /// The caught process joins or leaves a fabric, and other processes join it meanwhile.
+    /// Runs a case in which the caught process joins or leaves a fabric, while other processes join it.
     fn run_members(&self, fabric: &str) -> Result<Longest, Wrong> {
         let mut caught = Member::start("who is caught", fabric);
         let mut others = ["server", "client"].map(|name| Member::start(name, fabric));
@@ -326,7 +327,7 @@ impl Case {
             Err(what) => wrong.push(what),
         }
         let mut longest: Longest = (Duration::ZERO, "none".to_owned());
-        // The client ends before its server.
+        // The client ends its operations before the server.
         for other in others.iter_mut().rev() {
             match other.ask("end").and_then(|_| other.judge()) {
                 Ok(call) if call.0 > longest.0 => longest = call,
@@ -361,8 +362,8 @@ impl Case {
             let _ = std::fs::remove_file(FILLER);
         }
         let stops = self.harm == Harm::Stop;
-        // A process that is stopped while it removes the folder keeps other processes from the fabric. They
-        // report that.
+        // While a process is stopped that removes the fabric's folder, other processes cannot join. They
+        // report an error.
         let excludes = stops && matches!(self.row.point, Point::AliveAlone | Point::FileRemoved);
         let [server, client] = others;
         let mut about = server.ask("server")?;
@@ -392,8 +393,8 @@ impl Case {
     }
 }
 
-/// The lasting files of a process, by name. Pipes of queues come and go, and so do files of /proc and the
-/// process's program, which it opens as an XRC domain.
+/// The names of a process's lasting files. Pipes of queues and files of /proc come and go. So does the
+/// process's program, which the process opens as an XRC domain.
 fn lasting_files(member: &Member) -> Vec<String> {
     let program = std::env::current_exe().unwrap_or_default();
     let mut files: Vec<String> = member
@@ -406,13 +407,13 @@ fn lasting_files(member: &Member) -> Vec<String> {
     files
 }
 
-/// The folder of a fabric in /dev/shm, if it is left.
+/// The folder of a fabric in /dev/shm, if it exists.
 pub(super) fn folder(fabric: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(fabric))
 }
 
-/// A line of proc(5)'s sysvipc/shm about a segment that one of these processes made.
+/// The line of /proc/sysvipc/shm (proc(5)) about a segment that one of these processes created.
 fn system_v_of(pids: &[u32]) -> Option<String> {
     let all = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     let maker = |line: &str| line.split_whitespace().nth(4).and_then(|pid| pid.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! Processes that join and leave one fabric by the hundred, many of them killed.
+//! Lets hundreds of processes join and leave one fabric. Many of them are killed.
 
 use super::case::{folder, wait_for, wait_until};
 use super::crew::{Member, Wrong, connect};
@@ -7,11 +7,11 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Processes on the fabric at a time, besides a server and a client that stay.
+/// The number of processes on the fabric at a time, besides a server and a client that stay.
 const AT_A_TIME: usize = 5;
 const SERVER: u32 = 102;
 
-/// Lets processes join and leave for a while. Returns how many there were, as text.
+/// Lets processes join and leave for the time `takes`. Returns their number as text.
 pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let fabric = format!("churn-{}", std::process::id());
@@ -27,7 +27,8 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     let (mut came, mut killed) = (0, 0);
     while begin.elapsed() < takes {
         came += 1;
-        // The server's memory has 16 parts. The client has part number 1.
+        // The server's memory has 16 areas, and the client that stays has area 1. So no `id` is 0 or 1 modulo
+        // 16.
         let id = 2 + came + came / 14 * 2;
         let mut member = Member::start(&format!("client {id}"), &fabric);
         member.ask(&format!("client {id}"))?;
@@ -36,7 +37,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
         there.push_back((id, member));
         std::thread::sleep(Duration::from_millis(random.next_u64() % 40));
         if there.len() == AT_A_TIME {
-            // No process stays until another process with an equal part joins.
+            // A process leaves before another process with the same area joins.
             let is_old = there.front().is_some_and(|(first, _)| first + 8 < id);
             let which = if is_old { 0 } else { random.next_u64() as usize % there.len() };
             if let Some((id, member)) = there.remove(which) {
@@ -55,7 +56,7 @@ pub(super) fn run(seed: u64, takes: Duration) -> Result<String, Wrong> {
     wait_for(&format!("after {came} processes the client stands still"), || {
         client.counts().map(|counts| counts != before)
     })?;
-    // No process is left to remove the fabric. The next process that begins another fabric removes it.
+    // The killed processes leave the fabric's files. The next process that begins a fabric removes them.
     client.kill_and_wait();
     server.kill_and_wait();
     let mut next = Member::start("next", &format!("{fabric}-next"));
@@ -75,7 +76,7 @@ fn let_go(mut member: Member, random: &mut Xoshiro256PlusPlus) -> Result<bool, W
             member.judge()?;
             member.end().map(|_| false)
         }
-        // It exits with everything that it has.
+        // The process exits without destroying its objects.
         1 => member.end().map(|_| false),
         2 => {
             member.signal(libc::SIGSTOP);

@@ -1,4 +1,4 @@
-//! An actor that sends: one work request at a time on each way to each server.
+//! A client: an actor that sends. It has at most one work request outstanding on each way to each server.
 
 use super::parts::{Queue, queue, register};
 use super::traffic::{self, LONGEST, Way};
@@ -11,19 +11,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Kinds of a server's memory: private, in the arena, and System V.
+/// The number of kinds of a server's memory: private, in the arena, and System V.
 pub(super) const KINDS: usize = 3;
-/// Bytes of each client's part of that memory: a word for additions, a word for swaps, then bytes to write
-/// and read.
+/// Bytes of each client's area of that memory. Offset 0 has a word for FETCH_ADD, offset 8 has a word for
+/// COMPARE_SWAP, and the WRITEs' targets follow.
 pub(super) const AREA: u64 = 4096;
 pub(super) const AREAS: u64 = 16;
 const WRITTEN: u64 = 64;
 const WRITTEN_WITH_IMM: u64 = 2048;
-/// Bytes of a link's own buffer: bytes to send, and behind them fetched bytes.
+/// Bytes of a link's own buffer. The bytes to send are at offset 0, the fetched bytes at `FETCHED`.
 const BUFFER: usize = 4096;
 const FETCHED: usize = 2048;
 
-/// A server's memory.
+/// A region of a server's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Remote {
     pub(super) addr: u64,
@@ -37,26 +37,27 @@ pub(super) struct Client {
     ud: Queue,
     ah: AhHandle,
     pub(super) links: Vec<Link>,
-    /// Servers that may fail, and servers that lie.
+    /// Servers whose requests may fail, and servers that corrupt their own segments.
     suspects: BTreeSet<u32>,
     liars: BTreeSet<u32>,
     limited: bool,
 }
 
-/// A way to a server.
+/// A connection of a client to a server by one [`Way`].
 pub(super) struct Link {
     pub(super) server: u32,
     pub(super) way: Way,
-    /// `None` for datagrams, which all go through one QP.
+    /// The QP. `None` for datagrams, which all use the client's UD QP.
     queue: Option<Queue>,
     dest: u32,
     memory: [Remote; KINDS],
     buffer: Box<[u8; BUFFER]>,
     key: u32,
     step: u32,
-    /// Number of the next message that takes a RECV.
+    /// The number of the next message that takes a RECV.
     number: u32,
-    /// The content of this client's words, once it is known: another client may have used them before.
+    /// The content of this client's two words for each kind of memory. The content is unknown before the
+    /// first atomic, because another client may have used the area before.
     sums: [Option<u64>; KINDS],
     swapped: [Option<u64>; KINDS],
     busy: Option<SendOp>,
@@ -82,7 +83,8 @@ impl Client {
         }
     }
 
-    /// Connects to a server's QPs (SRQ, UD, RC, UC, for faults), and returns the numbers of its own QPs.
+    /// Connects to a server's QPs, which are in the order of [`Way::ALL`]. Returns the numbers of this
+    /// client's QPs in that order.
     pub(super) fn join(&mut self, server: u32, dests: &[u64], memory: [Remote; KINDS]) -> Vec<u64> {
         let mut own = Vec::new();
         for (way, &dest) in Way::ALL.into_iter().zip(dests) {
@@ -119,12 +121,12 @@ impl Client {
         }
     }
 
-    /// The process may have no files or no memory left, so its own calls may be refused.
+    /// Notes that this process may lack files or memory, so that its own calls may fail.
     pub(super) fn set_limited(&mut self) {
         self.limited = true;
     }
 
-    /// Posts on each way that is idle, and takes completions.
+    /// Posts a work request on each idle way, and polls completions.
     pub(super) fn pass(&mut self, watch: &mut Watch) {
         for at in 0..self.links.len() {
             let link = &self.links[at];
@@ -140,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Posts a request that its server refuses.
+    /// Posts a request that the server refuses.
     pub(super) fn fault(&mut self, server: u32, watch: &mut Watch) {
         let at = self.links.iter().position(|link| link.server == server && link.way == Way::Fault);
         if let Some(at) = at {
@@ -216,8 +218,8 @@ impl Client {
     }
 }
 
-/// Whether an atomic waits for a lock with a stopped holder. At any point where a process is caught, another
-/// of its threads may hold the lock. One such thread is the one that retries requests.
+/// Whether an atomic waits for a lock whose holder is stopped. The caught process may hold the lock at any
+/// point, because another of its threads may hold it, for example the thread that retries requests.
 fn is_held_up(process: &'static Process, dest: u32, op: &SendOp) -> bool {
     let (SendOp::FetchAdd { remote, .. } | SendOp::CompareSwap { remote, .. }) = op else { return false };
     let holder = process.look_at(dest, |segment| Some(segment.atomic_lock(remote.addr).holder.load(Relaxed)));
@@ -235,7 +237,7 @@ impl Link {
         RemoteAddr { addr: addr + u64::from(id) % AREAS * AREA + at, rkey: key }
     }
 
-    /// The next operation to post.
+    /// Chooses the next operation to post.
     fn next_op(&mut self, id: u32) -> SendOp {
         self.step += 1;
         let kind = self.kind();
@@ -256,7 +258,7 @@ impl Link {
         }
     }
 
-    /// The local memory of a work request: its offset in the buffer, and its bytes.
+    /// Prepares the local buffer of a work request. Returns its offset and length in bytes.
     fn local(&mut self, id: u32, op: &SendOp) -> (u64, u32) {
         match op {
             SendOp::Read(_) => {
@@ -272,7 +274,7 @@ impl Link {
         }
     }
 
-    /// Checks the result of a work request, and says what is wrong with it.
+    /// Checks the result of a work request. Returns a finding if the result is wrong.
     fn check(&mut self, id: u32, op: &SendOp) -> Option<String> {
         let kind = self.kind();
         let fetched = &self.buffer[FETCHED..];
@@ -280,7 +282,7 @@ impl Link {
         match *op {
             SendOp::Read(_) => {
                 let mut expected = [0; LONGEST];
-                // The bytes that the WRITE before brought. In the first round there was no WRITE.
+                // The expected bytes of the WRITE before. In the first round, there was no WRITE.
                 let len = traffic::write(&mut expected, id, self.way, self.step - 1);
                 let same = self.step < 6 * KINDS as u32 || fetched[..len] == expected[..len];
                 (!same).then(|| "brings other bytes than were written".to_owned())

@@ -1,4 +1,4 @@
-//! The processes of one fabric, from the view of the test that commands them.
+//! The processes of one fabric, which the test starts and commands.
 
 use super::super::own_time::HANGS;
 use super::super::peer::exact;
@@ -13,18 +13,18 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A finding, in words.
+/// A finding as text.
 pub(super) type Wrong = String;
 
-/// Reaps one child at a time. If several threads remove processes from proc(5) at once, the kernel may take
-/// seconds.
+/// A lock that lets only one thread reap a child at a time. If several threads remove processes from proc(5)
+/// at once, the kernel may take seconds.
 static REAPING: Mutex<()> = Mutex::new(());
 
 pub(super) struct Member {
     pub(super) name: String,
     child: Child,
     to: Option<ChildStdin>,
-    /// Commands that it was sent. Each has a number.
+    /// The number of commands sent to the process. Each command has a number.
     told: u64,
     lines: Receiver<String>,
     said: std::thread::JoinHandle<String>,
@@ -36,8 +36,8 @@ pub(super) struct Ended {
     pub(super) said: String,
 }
 
-/// An actor's counters. The key is the direction, the peer's number and the way. The value is the number of
-/// messages, and whether the way is lost.
+/// An actor's counters. The key is the direction (true for sent messages), the peer's number, and the number
+/// of the [`Way`]. The value is the number of messages, and a nonzero number if a request has failed.
 pub(super) type Counts = BTreeMap<(bool, u32, u32), (u64, u64)>;
 
 impl Member {
@@ -45,7 +45,7 @@ impl Member {
         Member::start_with(name, fabric, false)
     }
 
-    /// Starts an actor. If `closed`, other processes have no access to its memory.
+    /// Starts an actor. If `closed`, other processes cannot access its private memory.
     pub(super) fn start_with(name: &str, fabric: &str, closed: bool) -> Member {
         let mut child = exact("tests::soak::actor::the_actor")
             .env(ACTOR, "1")
@@ -62,7 +62,7 @@ impl Member {
         let mut errors = child.stderr.take().expect("its errors");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            // A hostile neighbour may have made it write arbitrary bytes.
+            // The lines may contain arbitrary bytes, because a hostile process may have changed them.
             for line in output.split(b'\n').map_while(Result::ok) {
                 let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
             }
@@ -84,7 +84,7 @@ impl Member {
         self.told += 1;
         let number = self.told;
         if let Some(to) = &mut self.to {
-            // The process may have exited. The next question notices that.
+            // The process may have exited. The next `ask` notices that.
             let _ = writeln!(to, "{number} {command}");
         }
     }
@@ -93,7 +93,7 @@ impl Member {
         self.ask_within(HANGS, command)
     }
 
-    /// Sends a command that may take this long, and waits for the answer.
+    /// Sends a command, and waits for the answer for at most `patience`.
     pub(super) fn ask_within(&mut self, patience: Duration, command: &str) -> Result<String, Wrong> {
         self.tell(command);
         let answer = format!("{ANSWER} {} ", self.told);
@@ -105,7 +105,7 @@ impl Member {
         Ok(answer.split_whitespace().filter_map(|word| word.parse().ok()).collect())
     }
 
-    /// Waits until it has reached the armed point.
+    /// Waits until the process has reached the armed point.
     pub(super) fn wait_until_caught(&mut self) -> Result<(), Wrong> {
         self.wait_for(REACHED, HANGS)
             .map(drop)
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    /// Describes how a process that closed its output exited, with its standard error.
+    /// Describes the exit of a process that has closed its output, with its standard error.
     fn how_it_ended(&mut self) -> String {
         let until = Instant::now() + HANGS;
         while !self.said.is_finished() && Instant::now() < until {
@@ -146,7 +146,7 @@ impl Member {
         }
     }
 
-    /// Closes its input, so that it exits when it can.
+    /// Closes the process's input, so that the process exits.
     pub(super) fn close(&mut self) {
         self.to = None;
     }
@@ -156,7 +156,7 @@ impl Member {
         unsafe { libc::kill(self.pid() as i32, signal) };
     }
 
-    /// The files that it has open.
+    /// The names of the process's open files.
     pub(super) fn files(&self) -> Vec<String> {
         let of = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
         let name = |path: std::path::PathBuf| std::fs::read_link(path).ok();
@@ -173,7 +173,7 @@ impl Member {
             .collect())
     }
 
-    /// Its longest call with the call's name, or the findings as an error.
+    /// Returns the process's longest call and the call's name, or the findings as an error.
     pub(super) fn judge(&mut self) -> Result<(Duration, String), Wrong> {
         let text = self.ask("wrong")?;
         let mut words = text.trim().splitn(3, ' ');
@@ -188,7 +188,7 @@ impl Member {
         }
     }
 
-    /// Closes its input and waits for its exit. It may also have been killed.
+    /// Closes the process's input, and waits until the process has exited or was killed.
     pub(super) fn end(mut self) -> Result<Ended, Wrong> {
         self.to = None;
         let begin = Instant::now();
@@ -217,7 +217,8 @@ impl Member {
     }
 }
 
-/// Connects a client with a server. `id` and `server_id` are their numbers, and `about` describes the server.
+/// Connects a client with a server. `id` and `server_id` are their numbers. `about` is the server's answer to
+/// the command `server`.
 pub(super) fn connect(
     client: &mut Member,
     id: u32,

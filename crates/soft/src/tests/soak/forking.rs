@@ -1,4 +1,4 @@
-//! Calls fork(2) in the middle of other operations. The child's actions harm neither process.
+//! Calls fork(2) while other threads use the device. No action of the child may harm either process.
 
 use super::super::own_time::HANGS;
 use super::parts::queue;
@@ -8,8 +8,8 @@ use doorbell_verbs::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Forks `times` times while other threads make and destroy QPs. Returns an error for the first child that
-/// misbehaves.
+/// Forks `times` children, one after the other, while other threads create and destroy QPs. Returns an error
+/// for the first child that fails or hangs.
 pub(super) fn run(times: u64) -> Result<(), String> {
     let process = Process::current().map_err(|errno| format!("no device: {}", errno.0))?;
     let stop = AtomicBool::new(false);
@@ -71,7 +71,7 @@ fn in_child(number: u64) -> ! {
     }
 }
 
-/// Sends a message to a QP of its own. Returns whether the message arrives.
+/// Creates a QP that is connected to itself and sends a message. Returns whether the message arrives.
 fn send_to_itself(process: &'static Process) -> bool {
     let side = queue(process, QpType::Rc, None, None);
     side.connect_patiently(side.qp.num());

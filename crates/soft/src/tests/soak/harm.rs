@@ -1,4 +1,4 @@
-//! The harms that a process does to itself at a point, so that it is caught exactly there.
+//! The harms of the soak. A process harms itself when it reaches the armed point.
 
 use super::super::scribble;
 use crate::fabric::process::Process;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
-    /// SIGSTOP, and after a while SIGCONT.
+    /// The process gets SIGSTOP, and later SIGCONT.
     Stop,
     Kill,
-    /// No further file may be opened (`RLIMIT_NOFILE`).
+    /// The process may not open further files (`RLIMIT_NOFILE`).
     NoFiles,
-    /// Hardly any memory may be mapped (`RLIMIT_AS`), less than a peer takes.
+    /// The process may map less memory than it needs to open a peer (`RLIMIT_AS`).
     NoMemory,
-    /// Nothing may be written to /dev/shm, because it is full.
+    /// /dev/shm is full.
     FullShm,
-    /// It writes random words into its own segment, over and over.
+    /// The process overwrites random words of its own segment, again and again.
     Hostile,
 }
 
@@ -36,18 +36,18 @@ impl Harm {
     }
 }
 
-/// The line that a process prints when it has been caught.
+/// The line that a process prints when it reaches the armed point.
 pub(super) const REACHED: &str = "reached";
 /// The file that fills /dev/shm.
 pub(super) const FILLER: &str = "/dev/shm/soak-filler";
 
-/// The number of the prepared harm, and its seed.
+/// The number of the prepared harm, and its random seed.
 static DUE: AtomicU32 = AtomicU32::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// Whether this process goes on corrupting its segment.
+/// Whether this process corrupts its segment.
 static HOSTILE: AtomicBool = AtomicBool::new(false);
 
-/// Prepares a harm, which strikes when this process reaches the point for the `nth` time.
+/// Prepares a harm, which happens when this process reaches the point for the `nth` time.
 pub(super) fn prepare(point: Point, nth: u32, harm: Harm, seed: u64) {
     DUE.store(harm as u32, SeqCst);
     SEED.store(seed, SeqCst);
@@ -59,7 +59,7 @@ fn strike() {
     // SAFETY: the string has this length.
     unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
     match Harm::ALL[DUE.load(SeqCst) as usize] {
-        // The signal goes to this thread. If another thread got it, the process would stop a moment later.
+        // The signal goes to this thread. If another thread got the signal, the process would stop later.
         // SAFETY: the call takes only a number.
         Harm::Stop => drop(unsafe { libc::raise(libc::SIGSTOP) }),
         // SAFETY: the call takes only numbers.
@@ -74,7 +74,7 @@ fn strike() {
     }
 }
 
-/// Bytes left for small allocations. A Rust program that cannot make even these aborts.
+/// Bytes that remain for small allocations. A Rust program aborts if it cannot make these.
 const LEFT_TO_MAP: u64 = 32 << 20;
 
 fn first_free_file() -> u64 {
@@ -101,7 +101,7 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) {
     }
 }
 
-/// Restores the limits.
+/// Ends the harm: restores the resource limits, and stops corrupting the segment.
 pub(super) fn relent() {
     HOSTILE.store(false, SeqCst);
     for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
@@ -121,7 +121,7 @@ fn fill_shm() {
     while filler.write_all(&[0; 4096]).is_ok() {}
 }
 
-/// Corrupts this process's segment, if the process is hostile.
+/// Overwrites words of this process's segment if the process is hostile.
 pub(super) fn misbehave() {
     if !HOSTILE.load(Relaxed) {
         return;
@@ -138,7 +138,7 @@ pub(super) fn misbehave() {
     }
 }
 
-/// Overwrites some words of a record, ring or slot that is in use.
+/// Overwrites words of one record, ring or slot that is in use.
 fn scribble_one(segment: &Segment, index: usize, random: &mut Xoshiro256PlusPlus) {
     let Some(qp) = segment.qp(index) else { return };
     let (rq, cq) = (qp.rq.load(Relaxed) as usize, qp.cq.load(Relaxed) as usize);

@@ -1,21 +1,22 @@
-//! The points at which a process is caught, a row for each. Every row meets every harm that can happen there.
+//! The matrix of the soak: a row for each point at which a process is caught. Each row is tested with every
+//! harm that is possible there.
 
 use super::harm::Harm;
 use super::traffic::Way;
 use crate::point::Point;
 
-/// The caught process's role on its fabric.
+/// The role of the caught process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It sends to a receiver, as two other processes do.
+    /// The process sends to a server, as two other clients do.
     Poster,
-    /// It sends requests that are refused, so that it flushes its peer's queue.
+    /// The process sends a request that the server refuses. It then flushes the server's receive queue.
     Faulter,
-    /// It receives from two senders, as another process does.
+    /// The process receives from two clients, as another server does.
     Receiver,
-    /// It is the first on its fabric.
+    /// The process is the first to join its fabric.
     Joiner,
-    /// It is the last on its fabric.
+    /// The process is the last to leave its fabric.
     Leaver,
 }
 
@@ -24,14 +25,14 @@ pub(super) enum Role {
 pub(super) struct Row {
     pub(super) role: Role,
     pub(super) point: Point,
-    /// The most times that it passes the point before it is caught.
+    /// The process is caught the nth time that it reaches the point. n is random, from 1 to this number.
     pub(super) passes: u32,
-    /// Whether all processes are closed. Then the thread of each serves its private memory to peers.
+    /// Whether all processes are closed. Then a thread of each process accesses its private memory for peers.
     pub(super) closed: bool,
 }
 
 impl Row {
-    /// The reason why a harm makes no sense here; `None` if it does.
+    /// The reason why a harm makes no sense in this row, or `None` if it makes sense.
     pub(super) fn skips(&self, harm: Harm) -> Option<&'static str> {
         match (self.role, harm) {
             (Role::Receiver, Harm::Stop) if self.point == Point::DomainAlone => {
@@ -46,7 +47,8 @@ impl Row {
         }
     }
 
-    /// Whether messages on this way wait for the process that is caught here, because it holds a lock.
+    /// Whether requests on this way wait for the process that is caught at this point, because it holds a
+    /// lock.
     pub(super) fn holds_up(&self, way: Way) -> bool {
         let is_its_own = self.closed;
         way == Way::Rc
@@ -124,7 +126,7 @@ pub(super) const CELLS: [Row; 61] = [
     closed(Role::Receiver, Point::Taking, 40),
     closed(Role::Receiver, Point::CopyBegun, 40),
     closed(Role::Receiver, Point::MrOdd, 6),
-    // Repeated with other random numbers, at points with the most requests outstanding.
+    // These rows repeat points where many requests are outstanding, with a wider range of passes.
     row(Role::Poster, Point::SlotClaimed, 200),
     row(Role::Poster, Point::BeforeCopy, 200),
     row(Role::Poster, Point::Filled, 200),

@@ -1,6 +1,8 @@
-//! Stops, kills and starves processes in the middle of an operation, while other processes go on. [`matrix`]
-//! lists the points and the harms. [`case`] describes the course of a case and the checks after it.
-//! `cargo xtask soak soft` runs it for a given time; docs/notes/soak-soft.md lists its findings.
+//! The soak test harms a process in the middle of an operation, and checks that other processes go on. A
+//! harmed process is for example stopped or killed, or gets no more files. [`matrix`] lists the points at
+//! which a process is harmed, [`harm`] lists the harms, and [`case`] describes a case with its checks.
+//!
+//! `cargo xtask soak soft` runs the test for a given time. docs/notes/soak-soft.md lists its findings.
 
 mod actor;
 mod case;
@@ -32,29 +34,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Environment variables of a soak that is longer than the test's.
+/// Environment variables of a soak: its length in minutes, its seed, and the only case to run.
 const MINUTES: &str = "DOORBELL_SOAK_MINUTES";
 const SEED: &str = "DOORBELL_SOAK_SEED";
 const CASE: &str = "DOORBELL_SOAK_CASE";
-/// Set if /dev/shm is private to this process.
+/// An environment variable that is set if /dev/shm is private to this process.
 const PRIVATE: &str = "DOORBELL_SOAK_PRIVATE";
 
-/// The seed of the tests, which never changes.
+/// The seed of a run without [`SEED`].
 const USUAL_SEED: u64 = 0x50a4;
 const TEST_TAKES: Duration = Duration::from_secs(60);
-/// How long a stopped process stays stopped, in the tests and in a long soak.
+/// The time for which a stopped process stays stopped: without and with [`MINUTES`].
 const SHORT_STOP: Duration = Duration::from_millis(300);
 const LONG_STOP: Duration = Duration::from_secs(10);
-/// The number of runs of a case with a call that takes too long, before the case counts as wrong.
+/// A case counts as wrong if a call takes too long in each of this many runs.
 const SLOW_RUNS: u32 = 4;
-/// Cases that run at a time. They wait most of the time.
+/// The number of cases that run at a time. They wait most of the time.
 const AT_A_TIME: usize = 4;
 
 fn from_environment<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// All cases once, or as many as a minute allows.
+/// Runs all cases once, or as many as fit into a minute. With [`MINUTES`], repeats all cases for that time.
 #[test]
 fn who_is_caught_harms_nobody_else() {
     let minutes: Option<f64> = from_environment(MINUTES);
@@ -68,12 +70,12 @@ fn who_is_caught_harms_nobody_else() {
     for round in 0.. {
         let chosen = |name: &str| only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
         let draw = &mut random;
-        // A case that is run alone has the given seed.
+        // If only one case runs, it has the given seed.
         let mut cases: Vec<Case> =
             cases(stop, &mut || if only.is_some() { seed } else { draw.next_u64() >> 16 });
         cases.retain(|case| chosen(&case.name()));
         assert!(!cases.is_empty(), "there is no case {only:?}");
-        // The order is random, so that a short run does not always leave out the last cases.
+        // The order is random, so that a short run does not always leave out the same cases.
         (1..cases.len()).rev().for_each(|n| cases.swap(n, random.next_u64() as usize % (n + 1)));
         run_all(&cases, &report, || round == 0 && only.is_some() || begin.elapsed() < takes);
         if only.is_some() || minutes.is_none() || begin.elapsed() >= takes {
@@ -90,20 +92,20 @@ fn who_is_caught_harms_nobody_else() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A child of fork(2) may use the device, become another program, exit or be killed, whatever other threads
-/// of its parent were doing.
+/// Forks children while other threads of the parent use the device. A child may use the device, execute
+/// another program, exit or be killed.
 #[test]
 fn children_of_fork_do_as_they_like() {
     let fabric = format!("fork-{}", std::process::id());
     let mut member = crew::Member::start("parent", &fabric);
-    // Each child has a limit of its own.
+    // Each of the 60 children may take up to `HANGS`.
     let wrong = member.ask_within(60 * HANGS, "fork 60").expect("it answers");
     assert_eq!(wrong.trim(), "");
     member.end().expect("it ends");
     assert!(case::wait_until(|| case::folder(&fabric).is_none()), "its folder is left");
 }
 
-/// Every cell of the matrix, with a seed.
+/// All cases of the matrix, each with a drawn seed.
 fn cases(stop: Duration, draw: &mut dyn FnMut() -> u64) -> Vec<Case> {
     let mut all = Vec::new();
     for row in CELLS {
@@ -131,8 +133,8 @@ fn run_all(cases: &[Case], report: &Mutex<Report>, goes_on: impl Fn() -> bool + 
 }
 
 fn run_here(case: &Case) -> Came {
-    // On a busy machine a call is slow now and then. A call that waits for the caught process is slow in
-    // every run.
+    // On a busy machine, a call is sometimes slow. A call that waits for the caught process is slow in every
+    // run.
     let mut slow = String::new();
     for run in 0..SLOW_RUNS {
         match case.run() {
@@ -144,12 +146,12 @@ fn run_here(case: &Case) -> Came {
     Came::Wrong(format!("{slow}, and took too long in {SLOW_RUNS} runs"))
 }
 
-/// Whether a case fills /dev/shm, which must then be a private one.
+/// Whether a case must run with a private /dev/shm, because it fills /dev/shm.
 fn needs_own_shm(case: &Case) -> bool {
     case.harm == Harm::FullShm && std::env::var_os(PRIVATE).is_none()
 }
 
-/// Runs a case in a mount namespace of its own, with a small /dev/shm.
+/// Runs a case in a new mount namespace with a small /dev/shm.
 fn run_apart(case: &Case) -> Came {
     let permitted = Command::new("unshare").args(["--mount", "true"]).output();
     if !permitted.is_ok_and(|output| output.status.success()) {

@@ -19,12 +19,12 @@ pub(super) const CQE: u32 = 256;
 pub(super) const CAP: QpCap =
     QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 64 };
 
-/// A CQ that sends its events through this pipe.
+/// Creates a CQ that sends its events through this pipe.
 pub(super) fn cq(process: &'static Process, pipe: &EventPipe) -> Arc<Cq> {
     Arc::new(Cq::new(process, CQE, pipe.in_record(), pipe.in_record()).expect("a CQ"))
 }
 
-/// A QP with this CQ, or with a CQ of its own.
+/// Creates a QP with this CQ, or with a CQ of its own. Panics on failure.
 pub(super) fn queue(
     process: &'static Process,
     qp_type: QpType,
@@ -34,7 +34,7 @@ pub(super) fn queue(
     try_queue(process, qp_type, cq, srq).expect("a QP")
 }
 
-/// Makes a QP with this CQ, or with a CQ of its own. Fails if the process may open no more files.
+/// Creates a QP with this CQ, or with a CQ of its own. Fails if the process may not open more files.
 pub(super) fn try_queue(
     process: &'static Process,
     qp_type: QpType,
@@ -51,7 +51,7 @@ pub(super) fn register(process: &'static Process, addr: u64, bytes: usize) -> u3
     process.regions.register(process.segment, region(addr, bytes), host).expect("a region")
 }
 
-/// The memory of a region; `None` if the process may open no file.
+/// The memory of a region, or `None` if the process may not open a file.
 pub(super) fn host(addr: u64, bytes: usize) -> Option<HostMemory> {
     Some(HostMemory {
         addr,
@@ -63,7 +63,7 @@ pub(super) fn region(addr: u64, bytes: usize) -> Region {
     Region { pd: PD, addr, len: bytes as u64, access: AccessFlags::all() }
 }
 
-/// 2^15 times 4.096 us: the requester gives up a silent peer within half a second.
+/// The local ACK timeout: 2^15 times 4.096 us. A requester gives up a silent peer within half a second.
 const TIMEOUT: u8 = 15;
 pub(super) const PATIENCE: Patience = Patience { timeout: TIMEOUT, rnr_retry: 7 };
 

@@ -1,4 +1,4 @@
-//! The results of the cases, as a matrix.
+//! Collects the results of the cases and prints them as a matrix.
 
 use super::case::{Case, Longest};
 use super::crew::Wrong;
@@ -10,14 +10,15 @@ use std::time::Duration;
 
 /// The result of a case.
 pub(super) enum Came {
-    /// Right, with the longest call, and whether an earlier run of the case had a call that took too long.
+    /// The case is right. Has the longest call, and whether a call took too long in an earlier run of the
+    /// case.
     Right(Longest, bool),
     Wrong(Wrong),
-    /// It cannot be run here.
+    /// The case cannot run on this machine. Has the reason.
     Skipped(String),
 }
 
-/// The results of a cell's cases.
+/// The results of all runs of a case.
 #[derive(Default)]
 struct Cell {
     right: u32,
@@ -29,7 +30,7 @@ struct Cell {
 pub(super) struct Report {
     cells: BTreeMap<String, Cell>,
     skipped: BTreeMap<String, String>,
-    /// Cases that were run, in all.
+    /// The number of cases that were run.
     pub(super) cases: u32,
     slow_once: u32,
     pub(super) others: Vec<(String, Result<String, Wrong>)>,
@@ -57,7 +58,7 @@ impl Report {
         }
     }
 
-    /// The wrong cases, a line for each, with the command that runs it again.
+    /// The wrong cases as text, each with the command that runs it again.
     pub(super) fn wrong(&self) -> Vec<String> {
         let of = |(name, cell): (&String, &Cell)| {
             cell.wrong.iter().map(|(seed, wrong)| replay(name, *seed, wrong)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! An actor that receives, and whose memory clients write, read and change by atomics.
+//! A server: an actor that receives messages, and whose memory clients access by WRITEs, READs and atomics.
 
 use super::super::PD;
 use super::super::own_time::HANGS;
@@ -19,25 +19,25 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// RECVs that are posted to each queue.
+/// The number of RECVs in each queue.
 const SRQ_RECVS: u64 = 8;
 const UD_RECVS: u64 = 16;
 const OWN_RECVS: u64 = 4;
 pub(super) const FAULT_RECVS: u64 = 8;
-/// Bytes of a RECV's buffer: a header, and the longest message.
+/// Bytes of a RECV's buffer: a global route header, the longest message, and some more.
 const RECV_BYTES: usize = 40 + LONGEST + 24;
-/// Buffers of RECVs, for 16 clients and one more.
+/// The number of buffers: those of all RECVs for 16 clients, and more.
 const RECV_BUFFERS: usize = 160;
-/// After this time without an event, it checks whether one was forgotten.
+/// The time without an event after which the server checks whether an event is missing.
 const FORGOTTEN: Duration = Duration::from_secs(2);
-/// Looks, a millisecond apart, until which an event has come, even if the process that completed was stopped
-/// before it notified.
+/// The number of checks, a millisecond apart, within which a late event must arrive. The event may be late
+/// because the sender was stopped before it sent the event.
 const TOLD_LATE: u32 = 500;
 
 pub(super) struct Server {
     process: &'static Process,
     pipe: EventPipe,
-    /// The CQ of the SRQ's QPs and of the UD QP. It is polled when there is an event.
+    /// The CQ of the SRQ's QPs and of the UD QP. The server polls this CQ only after an event.
     shared: Arc<Cq>,
     /// The CQ of the UC QPs.
     beside: Arc<Cq>,
@@ -46,14 +46,14 @@ pub(super) struct Server {
     ud: Queue,
     clients: BTreeMap<u32, Links>,
     memory: [Remote; KINDS],
-    /// The RECVs' buffers, in the arena and in private memory.
+    /// The buffers of RECVs: in the arena, and in private memory.
     arena: Buffers,
     private: Buffers,
     posted: HashSet<u64>,
     looked: Instant,
     passes: u64,
     pub(super) came: BTreeMap<(u32, Way), Came>,
-    /// Completions of the queues that a fault flushes.
+    /// The number of RECVs that faults have flushed.
     pub(super) flushed: u64,
     resized: u32,
 }
@@ -64,7 +64,7 @@ struct Buffers {
     key: u32,
 }
 
-/// Messages that arrived.
+/// The messages of one client and way that arrived.
 #[derive(Default)]
 pub(super) struct Came {
     pub(super) count: u64,
@@ -72,7 +72,7 @@ pub(super) struct Came {
     seen: BTreeSet<u32>,
 }
 
-/// The QPs of a client.
+/// The server's QPs for one client.
 struct Links {
     srq: Queue,
     rc: Queue,
@@ -81,7 +81,7 @@ struct Links {
     dests: Vec<u64>,
 }
 
-/// The `wr_id` of a RECV: its way, the client, and its buffer.
+/// Encodes a RECV's `wr_id`: its way, its client, and its buffer.
 fn recv_id(way: Way, client: u32, buffer: u64) -> u64 {
     (way as u64) << 48 | u64::from(client) << 16 | buffer
 }
@@ -135,13 +135,13 @@ impl Server {
         server
     }
 
-    /// The numbers that clients need: the UD QP, and address and key of each kind of memory.
+    /// The numbers that clients need: the UD QP's number, and address and key of each kind of memory.
     pub(super) fn about(&self) -> Vec<u64> {
         let memory = self.memory.iter().flat_map(|remote| [remote.addr, remote.key.into()]);
         std::iter::once(u64::from(self.ud.qp.num())).chain(memory).collect()
     }
 
-    /// Makes QPs for a client, and returns their numbers, one for each way.
+    /// Creates QPs for a client. Returns their numbers in the order of [`Way::ALL`].
     pub(super) fn link(&mut self, client: u32) -> Vec<u64> {
         let (process, srq) = (self.process, Some(self.srq.clone()));
         let links = Links {
@@ -157,7 +157,7 @@ impl Server {
         numbers.to_vec()
     }
 
-    /// Connects the QPs of a client to the client's own.
+    /// Connects the server's QPs for a client to the client's QPs, and posts their RECVs.
     pub(super) fn accept(&mut self, client: u32, dests: &[u64], watch: &mut Watch) {
         let Some(links) = self.clients.get_mut(&client) else { return };
         links.dests = dests.to_vec();
@@ -169,19 +169,19 @@ impl Server {
         }
     }
 
-    /// Destroys the QPs of a client.
+    /// Destroys the server's QPs for a client.
     pub(super) fn leave(&mut self, client: u32, watch: &mut Watch) {
         let Some(Links { srq, rc, uc, fault, .. }) = self.clients.remove(&client) else { return };
         for queue in [srq, rc, uc, fault] {
             watch.timed("destroy", || drop(queue));
         }
-        // The completions of destroyed QPs stay until they are polled.
+        // Polls the completions of the destroyed QPs, which stay in the CQ.
         self.drain(self.shared.clone(), watch);
         let of_client = |wr_id: &u64| parts_of(*wr_id).1 != client || parts_of(*wr_id).0 == Some(Way::Srq);
         self.posted.retain(of_client);
     }
 
-    /// Posts a RECV. RECVs of the SRQ have their buffers in the arena, all others in private memory.
+    /// Posts a RECV. The SRQ's RECVs have their buffers in the arena, all others in private memory.
     fn post(&mut self, wr_id: u64, watch: &mut Watch) {
         let (way, client, buffer) = parts_of(wr_id);
         let Some(way) = way else { return };
@@ -210,7 +210,7 @@ impl Server {
         }
     }
 
-    /// Takes completions, and makes the other calls that programs make meanwhile.
+    /// Polls all CQs, and makes one of the other calls that programs make.
     pub(super) fn pass(&mut self, watch: &mut Watch) {
         self.passes += 1;
         self.take_shared(watch);
@@ -231,7 +231,7 @@ impl Server {
         }
     }
 
-    /// Polls the shared CQ like a program that sleeps until there is an event.
+    /// Polls the shared CQ after an event, like a program that sleeps until an event arrives.
     fn take_shared(&mut self, watch: &mut Watch) {
         let mut woken = false;
         while self.pipe.next().is_ok() {
@@ -243,8 +243,7 @@ impl Server {
         }
         self.looked = Instant::now();
         let taken = self.drain(self.shared.clone(), watch);
-        // A completion that arrived between the check for an event and the poll has its event by now, or
-        // soon.
+        // If a completion arrived between the check for an event and the poll, its event must arrive soon.
         if !woken && taken > 0 && !self.is_told_late() {
             watch.say(format!("the program is not woken for {taken} completions"));
         }
@@ -252,7 +251,7 @@ impl Server {
         self.drain(self.shared.clone(), watch);
     }
 
-    /// Whether the event for the taken completions comes before a program would wait in vain.
+    /// Waits for the event of completions that were already polled. Returns whether the event arrived.
     fn is_told_late(&self) -> bool {
         (0..TOLD_LATE).any(|_| {
             let is_told = self.pipe.next().is_ok();
@@ -281,7 +280,7 @@ impl Server {
         }
     }
 
-    /// Names a CQ, and describes its record.
+    /// Describes a CQ for a finding: its name and its record.
     fn about_cq(&self, cq: &Arc<Cq>) -> String {
         let which = [("the shared CQ", &self.shared), ("the CQ beside", &self.beside)];
         let which =
@@ -343,17 +342,17 @@ impl Server {
         came.count += 1;
     }
 
-    /// Room for the header of a datagram, behind all RECVs' buffers.
+    /// The buffer for the header of a multicast datagram, behind the buffers of all RECVs.
     fn header(&self) -> Sge {
         let Buffers { addr, key } = self.private;
         Sge { addr: addr + ((RECV_BUFFERS - 1) * RECV_BYTES) as u64, length: 40, lkey: key }
     }
 
-    /// Changes a region while clients use it.
+    /// Re-registers a region while clients use it.
     fn change_region(&mut self, watch: &mut Watch) {
         let Remote { addr, key } = self.memory[(self.passes / 16) as usize % KINDS];
         let (process, bytes) = (self.process, (AREA * AREAS) as usize);
-        // ibv_rereg_mr(3) fails if no file may be opened.
+        // ibv_rereg_mr(3) fails if the process may not open a file.
         let Some(host) = host(addr, bytes) else { return };
         let changed = watch.timed("rereg_mr", || {
             let changed = process.regions.replace(process.segment, key, region(addr, bytes), host);
@@ -364,11 +363,11 @@ impl Server {
         }
     }
 
-    /// Makes a QP, connects it to itself, posts RECVs, resets it, and destroys it.
+    /// Creates a QP, connects it to itself, posts RECVs, resets the QP, and destroys it.
     fn use_spare_qp(&mut self, watch: &mut Watch) {
         let process = self.process;
         let made = watch.timed("create", || try_queue(process, QpType::Rc, None, None));
-        // If no file may be opened, there is no QP.
+        // If the process may not open a file, it cannot create a QP.
         let Ok(spare) = made else { return };
         watch.timed("modify", || spare.connect_patiently(spare.qp.num()));
         let _ = spare.qp.post_recv(0, &[]);
@@ -377,7 +376,7 @@ impl Server {
         watch.timed("destroy", || drop(spare));
     }
 
-    /// Resets a UC QP that is in use, and connects it again. Messages in between are lost.
+    /// Resets a UC QP that a client uses, and connects it again. Messages in between are lost.
     fn reset_one(&mut self, watch: &mut Watch) {
         let of = (self.passes / 16) as usize % self.clients.len().max(1);
         let Some((&client, links)) = self.clients.iter().nth(of) else { return };
@@ -388,7 +387,7 @@ impl Server {
         (0..OWN_RECVS).for_each(|n| self.post(recv_id(Way::Uc, client, n), watch));
     }
 
-    /// Gives a CQ that is in use more room, a few times.
+    /// Doubles the size of a CQ that is in use, at most six times.
     fn resize(&mut self, watch: &mut Watch) {
         if self.passes % 64 != 13 || self.resized == 6 {
             return;
@@ -400,7 +399,7 @@ impl Server {
         }
     }
 
-    /// Writes 0 bytes to a client, and returns the status and the milliseconds that it took.
+    /// Posts a WRITE of 0 bytes to a client. Returns its status, and its duration in milliseconds.
     pub(super) fn probe(&mut self, client: u32, watch: &mut Watch) -> Vec<u64> {
         let Some(links) = self.clients.get(&client) else { return vec![] };
         let (qp, cq) = (links.rc.qp.clone(), links.rc.cq.clone());
@@ -435,7 +434,7 @@ impl Server {
 
 const _: () = assert!(CAP.max_recv_wr as u64 >= UD_RECVS);
 
-/// A System V segment that is removed with its last user.
+/// Creates and attaches a System V segment, which the kernel removes with its last user.
 fn system_v(bytes: usize) -> u64 {
     // SAFETY: the calls create a new segment and a new mapping.
     unsafe {

@@ -1,4 +1,4 @@
-//! Objects of the fabric, not of one process: members of multicast groups, and XRC domains.
+//! Uses objects that belong to the whole fabric: multicast groups and XRC domains.
 
 use super::super::own_time::OwnTime;
 use super::parts::{Queue, try_queue};
@@ -15,27 +15,26 @@ use std::fs::File;
 use std::time::Duration;
 
 const GROUP: Group = Group { gid: Gid([0xff; 16]), lid: 0xc0de };
-/// RECVs of the group's member.
+/// The number of RECVs of the group's member.
 const RECVS: u64 = 16;
-/// Datagrams sent a millisecond apart. At least one of them arrives, although other processes send there too.
+/// The most datagrams to send, a millisecond apart, until one arrives.
 const TIMES: u32 = 3000;
-/// A process that is stopped while it tests whether it is alone keeps other processes from a domain, at most
-/// this long.
+/// The longest time for which another process may keep this process from opening a domain.
 const COMES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Joins a group with members in other processes, receives a datagram from it, and leaves. `room` takes the
-/// header.
+/// Joins a group with members in other processes, receives a datagram that was sent to the group, and leaves
+/// it. `room` is the buffer for the datagram's header.
 pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch) {
     let mut make = || watch.timed("create", || try_queue(process, QpType::Ud, None, None));
-    // If no file may be opened, there is no QP.
+    // If the process may not open a file, it cannot create a QP.
     let (Ok(member), Ok(sender)) = (make(), make()) else { return };
     [&member, &sender].into_iter().for_each(Queue::connect_ud);
     (0..RECVS).for_each(|n| member.qp.post_recv(n, &[room]).expect("there is room"));
     if let Err(errno) = watch.timed("attach", || member.qp.attach(GROUP)) {
         return watch.say(format!("attaching gives {}", errno.0));
     }
-    // A datagram is dropped if datagrams of other processes took all RECVs, as they do while this process is
-    // stopped.
+    // Datagrams of other processes may take all RECVs, for example while this process is stopped. Then a
+    // datagram is dropped.
     let came = (0..TIMES).any(|_| {
         watch.timed("post", || send(process, &sender));
         std::thread::sleep(Duration::from_millis(1));
@@ -60,7 +59,8 @@ fn send(process: &Process, sender: &Queue) {
     process.paths.remove(ah);
 }
 
-/// Whether a datagram of this sender has arrived. The RECV of each datagram is posted again.
+/// Polls once, and posts the RECV of each datagram again. Returns whether a datagram of the sender `from` has
+/// arrived.
 fn comes(member: &Queue, from: u32, room: Sge) -> bool {
     let mut wcs = [ibv_wc::default(); RECVS as usize];
     let got = member.cq.poll(&mut wcs).expect("its CQ is right");
@@ -76,9 +76,9 @@ pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watc
         let opening = Opening { file: Some(file), creates: true, is_exclusive };
         match process.open_domain(opening) {
             Ok(domain) => return process.close_domain(&domain),
-            // Another process has it.
+            // Another process has the domain open.
             Err(EINVAL) if is_exclusive => return,
-            // Another process is just testing whether it is alone.
+            // Another process is just testing whether any other process has the domain open.
             Err(EAGAIN) if begin.elapsed() < COMES_WITHIN => {}
             Err(errno) => return watch.say(format!("opening a domain gives {}", errno.0)),
         }

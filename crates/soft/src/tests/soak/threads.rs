@@ -1,4 +1,4 @@
-//! Many threads on one QP, one CQ and one SRQ.
+//! Tests many threads that share a QP, a CQ and an SRQ.
 
 use super::super::own_time::HANGS;
 use super::super::{PD, Side};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Instant;
 
-/// Threads that post sends, and threads that take completions.
+/// The number of threads that post SENDs, and of threads that poll for received messages.
 const POSTERS: u32 = 4;
 const TAKERS: u32 = 3;
 const EACH: u32 = 3000;
 const ALL: u32 = POSTERS * EACH;
-/// Index of the SRQ, which no other test uses.
+/// The index of the SRQ. No other test uses it.
 const SRQ: u32 = QPS as u32 + 5000;
 
 #[test]
@@ -35,8 +35,8 @@ fn many_threads_share_a_qp_a_cq_and_an_srq() {
     share(&queue(process, QpType::Rc, None, None), &to, &|_, id| srq.enqueue(id, &[]).is_ok());
 }
 
-/// All threads post to one QP and poll the CQ of the other. Each message arrives once, and each thread's
-/// messages in order.
+/// Posts from several threads on one QP, and polls the CQ of its peer in other threads. Asserts that each
+/// message arrives once, and that each poster's messages arrive in order.
 fn share(from: &Side, to: &Side, post_recv: &(dyn Fn(&Side, u64) -> bool + Sync)) {
     from.connect(to.qp.num(), PATIENCE);
     to.connect(from.qp.num(), PATIENCE);
@@ -81,7 +81,7 @@ fn share(from: &Side, to: &Side, post_recv: &(dyn Fn(&Side, u64) -> bool + Sync)
     assert_eq!(sum.into_inner(), (0..u64::from(ALL)).sum::<u64>());
 }
 
-/// Takes completions until there were as many as there are messages.
+/// Polls until all threads together have counted as many completions as there are messages.
 fn take(side: &Side, count: &AtomicU32, patient: &dyn Fn(), with: &dyn Fn(&ibv_wc)) {
     let mut wcs = [ibv_wc::default(); 4];
     while count.load(Relaxed) < ALL {

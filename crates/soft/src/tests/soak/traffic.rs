@@ -1,16 +1,16 @@
-//! Messages with bytes that follow from their sender and number.
+//! The messages of the soak. A message's bytes follow from its sender, its way and its number.
 
-/// The queues that a message goes through.
+/// The queues through which a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// RC, to a shared receive queue, with a CQ that other QPs use too.
+    /// RC to an SRQ, with a CQ that other QPs use too.
     Srq,
     Ud,
-    /// RC, to a receive queue and a CQ of its own. Also used for all operations that need no RECV.
+    /// RC to a receive queue and a CQ of its own. One-sided operations go this way too.
     Rc,
-    /// UC, to a CQ that other QPs use too.
+    /// UC with a CQ that other QPs use too.
     Uc,
-    /// RC, for requests that are refused.
+    /// RC for requests that the responder refuses.
     Fault,
 }
 
@@ -22,13 +22,13 @@ impl Way {
     }
 }
 
-/// Bytes of the header: sender, way, number and length. All later bytes follow from it.
+/// Bytes of a message's header: sender, way, number and length. All later bytes follow from the header.
 pub(super) const HEAD: usize = 16;
 /// Bytes of the longest message.
 pub(super) const LONGEST: usize = 1000;
 const LENGTHS: [usize; 6] = [HEAD, 100, 200, 300, 640, LONGEST];
 
-/// Bytes of the message with this number.
+/// The length in bytes of the message with this number.
 pub(super) fn length(number: u32) -> usize {
     LENGTHS[number as usize % LENGTHS.len()]
 }
@@ -39,7 +39,7 @@ fn byte(sender: u32, way: Way, number: u32, at: usize) -> u8 {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (8 * (at & 7))) as u8
 }
 
-/// Writes the message to the front of `to`, and returns its length.
+/// Writes the message to the beginning of `to`, and returns the message's length.
 pub(super) fn write(to: &mut [u8], sender: u32, way: Way, number: u32) -> usize {
     let len = length(number);
     for (at, word) in [sender, way as u32, number, len as u32].into_iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn write(to: &mut [u8], sender: u32, way: Way, number: u32) -> usize 
     len
 }
 
-/// The sender of a message, its way and its number. An error if a byte is wrong.
+/// Returns a message's sender, way and number. Returns an error if a byte is wrong.
 pub(super) fn read(message: &[u8]) -> Result<(u32, Way, u32), String> {
     let word = |at: usize| {
         let bytes = message.get(4 * at..4 * at + 4).unwrap_or(&[0; 4]);

@@ -1,20 +1,19 @@
-//! An actor's findings: calls that take long, and anything else that should not be.
+//! Records an actor's findings: its longest call, and all wrong results.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// For longer calls the time spent waiting for a processor is subtracted.
+/// For calls that take longer than this, the time spent waiting for a processor is subtracted.
 const SLOW: Duration = Duration::from_millis(20);
-/// Passes after which the threads are listed again.
+/// The number of passes after which the threads of the process are listed again.
 const LIST_EVERY: u32 = 32;
 /// The most findings that are reported.
 const MOST: usize = 8;
 
 pub(super) struct Watch {
-    /// The schedstat (proc(5)) of each thread of this process. Its second number counts nanoseconds of
-    /// waiting for a processor. The device's own thread is one of them: if it has a lock and no processor, a
-    /// call that needs the lock waits too.
+    /// The schedstat file (proc(5)) of each thread of this process, including the device's thread. If that
+    /// thread holds a lock and waits for a processor, a call that needs the lock waits too.
     schedules: Vec<File>,
     passes: u32,
     waited: Duration,
@@ -36,12 +35,12 @@ impl Watch {
         }
     }
 
-    /// How long the threads of this process have waited for a processor.
+    /// The total time for which the threads of this process have waited for a processor.
     fn waited(&self) -> Duration {
         self.schedules.iter().map(waited).sum()
     }
 
-    /// Begins a pass. Any waiting from here on is attributed to the pass's calls.
+    /// Begins a pass. Waits for a processor from here on are subtracted from the slow calls of the pass.
     pub(super) fn begin_pass(&mut self) {
         if self.passes.is_multiple_of(LIST_EVERY) {
             self.schedules = schedules();
@@ -50,7 +49,7 @@ impl Watch {
         self.waited = self.waited();
     }
 
-    /// Measures a call of the program.
+    /// Makes a call of the program, and measures it.
     pub(super) fn timed<T>(&mut self, call: &'static str, f: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let result = f();
@@ -71,7 +70,7 @@ impl Watch {
     }
 }
 
-/// The schedstat of each thread.
+/// Opens the schedstat file of each thread of this process.
 fn schedules() -> Vec<File> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads.filter_map(|thread| File::open(thread.path().join("schedstat")).ok()).collect()
@@ -81,7 +80,8 @@ fn waited(schedule: &File) -> Duration {
     number(schedule, 1)
 }
 
-/// A number of a schedstat: the time for which the thread ran, or waited for a processor.
+/// A number of a schedstat file, in nanoseconds. The thread ran for number 0, and waited for a processor for
+/// number 1.
 fn number(schedule: &File, index: usize) -> Duration {
     let mut bytes = [0; 64];
     let read = schedule.read_at(&mut bytes, 0).unwrap_or(0);
@@ -90,8 +90,8 @@ fn number(schedule: &File, index: usize) -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// How long a call waited for something other than a processor. The time in which it ran does not count,
-/// because AddressSanitizer and a busy machine lengthen it.
+/// Makes a call. Returns its result, and the time for which the call waited for something other than a
+/// processor. The time for which the thread ran does not count, because AddressSanitizer lengthens it.
 pub(super) fn blocked<T>(call: impl FnOnce() -> T) -> (T, Duration) {
     let excused = || {
         let own = File::open("/proc/thread-self/schedstat").map_or(Duration::ZERO, |own| number(&own, 0));
