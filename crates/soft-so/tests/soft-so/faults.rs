@@ -51,15 +51,9 @@ fn datagrams() {
         }
         let wr = Wr { op: SendOp::SendWithImm(number), buffers: &[(512, 8)], flags: SIGNALED };
         node.post_to(0, &[wr], Some((ah, own.qpn)));
-        loop {
-            let wc = node.completions(1)[0];
-            if wc.opcode != RECV {
-                break;
-            }
-            came.push(u32::from_be(wc.imm_data));
-        }
-        // The message to itself comes behind the completion of its SEND.
-        came.extend(std::iter::from_fn(|| node.poll()).map(|wc| u32::from_be(wc.imm_data)));
+        let first = node.completions(1)[0];
+        let all = std::iter::once(first).chain(std::iter::from_fn(|| node.poll()));
+        came.extend(all.filter(|wc| wc.opcode == RECV).map(|wc| u32::from_be(wc.imm_data)));
     }
     say(format!("{came:?}"));
 }

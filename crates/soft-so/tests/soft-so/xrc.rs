@@ -752,6 +752,7 @@ fn handles() {
     xrc.recv(1);
     xrc.node.fill(0, 8, 9);
     xrc.post(SEND, srqn, 8, (0, 0));
+    // Both complete in one CQ, where the SEND has its place first.
     assert_eq!(xrc.status(), SUCCESS);
     assert_eq!(xrc.received(), format!("{initiator} by {target}: 128 8 0x0 9"));
     assert_eq!([destroy_qp(opened), destroy_qp(xrc.initiator), destroy_srq(xrc.srq), xrc.close()], [0; 4]);

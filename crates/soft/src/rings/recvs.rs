@@ -98,11 +98,6 @@ impl SlotState {
         self.0
     }
 
-    /// The state with this word.
-    pub(crate) fn of_word(word: u64) -> SlotState {
-        SlotState(word)
-    }
-
     /// Only position and generation.
     #[inline]
     fn without_phase(self) -> u64 {
@@ -125,22 +120,6 @@ impl SlotState {
     /// The bits of the claimer.
     fn claimer(self) -> u64 {
         self.0 & ((1 << CLAIMER_BITS) - 1) << CLAIMER_AT
-    }
-
-    /// Whether a sender has claimed or completed the RECV whose posted state was `posted`, or the owner has
-    /// posted it again at a later position.
-    #[inline]
-    pub(crate) fn is_begun(self, posted: SlotState) -> bool {
-        self != posted
-            && match self.phase_of(posted) {
-                Some(phase) => matches!(phase, SlotPhase::Claimed(_) | SlotPhase::Done),
-                None => self.phase() != SlotPhase::Free && self.is_later(posted),
-            }
-    }
-
-    /// Whether the position is behind another's.
-    fn is_later(self, than: SlotState) -> bool {
-        (self.position() as u32).wrapping_sub(than.position() as u32) as i32 > 0
     }
 
     /// The lower 32 bits of the RECV's position.

@@ -4,7 +4,7 @@ use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
 use crate::memory::segment::Segment;
 use crate::rings::completions::{CompletionRing, RingPlace};
-use crate::rings::recvs::{Receipt, SlotState};
+use crate::rings::recvs::Receipt;
 use crate::sync::biased::{Biased, BiasedGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
@@ -91,8 +91,9 @@ impl ShownState {
         let lane = self.lane_slot.load(Relaxed);
         // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // The load of the state is an Acquire: it makes visible what the sender wrote before.
-            && slot.state().is_begun(SlotState::of_word(self.lane_posted.load(Relaxed)))
+            // Acquire: makes visible what the sender wrote before the state. If the RECV was not posted when the
+            // copy was written, another slot may have it now. Then this one has another state.
+            && slot.state.load(Acquire) != self.lane_posted.load(Relaxed)
         {
             return false;
         }
