@@ -177,6 +177,17 @@ impl RecvState {
         }
     }
 
+    /// The slot of the RECV at a position. If that RECV is not posted yet, it is posted next.
+    fn index_of_next(&self, position: u64) -> u32 {
+        match &self.order {
+            // Without a free slot, none is posted before a completion is taken.
+            PostOrder::ByRing { free, .. } if position >= self.tail => {
+                free.front().copied().unwrap_or_else(|| self.index_of(position))
+            }
+            PostOrder::ByRing { .. } | PostOrder::InTurn => self.index_of(position),
+        }
+    }
+
     /// The slot that holds, or held, the RECV at a position.
     #[inline]
     fn slot_of(&self, process: &Process, position: u64) -> Option<&'static RqSlot> {
@@ -382,7 +393,7 @@ impl RecvQueue {
         let index = match self.senders.take_in_turn() {
             // Slots are used in order, so no lock is needed to find this one.
             true => position as u32 & (self.capacity - 1),
-            false => self.state.lock().index_of(position),
+            false => self.state.lock().index_of_next(position),
         };
         let at = self.slots.load(Relaxed) + u64::from(index) * stride(self.max_sge);
         Some((self.process.segment.in_heap(at)?, SlotState::posted(position, self.generation())))
