@@ -55,18 +55,18 @@ fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
          This page lists unmodified programs that tests run on the software NIC, and programs that fail on it.\n\n\
-         - **Programs.** All programs are packages of Debian or PyPI. `doorbell run` starts their servers and clients.\n  \
-         All transports but RDMA are off.\n\
-         - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on\n  \
-         the transport in the table. Without Doorbell's library, the first run of each package must fail. Mooncake\n  \
-         is the exception, because it then uses TCP.\n\
-         - **Time.** Late RECVs cost [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets\n  \
-         RNR NAKs: some 15 of 0.64 ms each. `--timers fast` avoids these waits.\n\
-         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI\n  \
-         are tested only if `cargo xtask test` can get them.\n\n\
+         - **Programs.** All programs are packages of Debian or PyPI. `doorbell run` starts servers and clients. All\n  \
+         transports except RDMA are off.\n\
+         - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on the\n  \
+         transport in the table. As a cross-check, the first run of each package must fail without Doorbell's\n  \
+         library. Only Mooncake succeeds, because it uses TCP then.\n\
+         - **Time.** A late RECV costs [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets [RNR\n  \
+         NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms. `--timers fast` avoids these waits.\n\
+         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI are\n  \
+         tested only if `cargo xtask test` can download them.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
-         ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the calls of NCCL's network plugin. More\n\
-         tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
+         ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
+         plugin. More tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
          (`pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
