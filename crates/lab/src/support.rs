@@ -108,11 +108,12 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let mut text = format!(
-        "# Data behind {name}\n\n{}.\n\nEach line is one measurement. *Off* is Doorbell's error with the \
-         profile as it is. *Left out* is the\nerror with a profile that is set without this number (to first \
-         order). Expect an error of this size within\nthese ranges. The sources state the ranges; a range \
-         that a source does not state is not listed. Outside the\nranges, only `doorbell simulate \
-         --uncertainty` estimates an error. Written from `profiles/{name}.toml`.\n\n",
+        "# Data behind {name}\n\n{}.\n\nEach line is one [datum of the calibration](calibration.md#data). \
+         *Off* is Doorbell's error with this profile.\n*Left out* is the error with a profile that is set \
+         without the datum (to first order). Expect an error of this\nsize within the ranges of column \
+         *where*. Ranges that a source does not state are missing. Outside the ranges,\nonly `doorbell \
+         simulate --uncertainty` estimates an error. Statements without numbers have `-`. *Set by \
+         hand*\nmarks data from which a parameter was set by hand. Written from `profiles/{name}.toml`.\n\n",
         profile.title
     );
     let Some(known) = &profile.calibrated else {
