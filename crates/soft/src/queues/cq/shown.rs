@@ -91,8 +91,8 @@ impl ShownState {
         let lane = self.lane_slot.load(Relaxed);
         // SAFETY: the pointer is null, or leads to a slot in this process's segment, which is never unmapped.
         if let Some(slot) = unsafe { lane.as_ref() }
-            // Acquire: makes visible what the sender wrote before the state. If the RECV was not posted when the
-            // copy was written, another slot may have it now. Then this one has another state.
+            // Acquire: makes visible what the sender wrote before the state. If the RECV was not posted when
+            // the copy was written, another slot may have it now. Then this one has another state.
             && slot.state.load(Acquire) != self.lane_posted.load(Relaxed)
         {
             return false;
