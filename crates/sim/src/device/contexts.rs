@@ -1,4 +1,4 @@
-//! Look-ups of QP contexts and address translations, and fetches of evicted ones.
+//! Look-ups of QP contexts and address translations, and DMA reads of entries that are not cached.
 
 use super::nic::SimDevice;
 use super::reads::{DmaRead, ReadPurpose};
@@ -8,7 +8,8 @@ use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
-    /// Looks up a QP context. Returns how long the unit stalls for it.
+    /// Looks up a QP context. Returns how long the unit waits for the context: the sending unit for the
+    /// context of a `requester`, otherwise the receiving unit. Zero if the context is cached.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
@@ -18,8 +19,8 @@ impl SimDevice {
         self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
     }
 
-    /// Looks up the translations of the pages of `len` bytes at `addr`, and fetches missing ones. Returns the
-    /// place of the bytes, and how long the unit stalls.
+    /// Looks up the translation of each page that the `len` bytes at `addr` touch, and reads the missing
+    /// translations. Returns the place of the bytes, and how long the missing translations take.
     #[inline]
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
@@ -37,7 +38,7 @@ impl SimDevice {
         Ps(self.costs.translation_stall)
     }
 
-    /// Fetches an evicted context or translation. Only the traffic is simulated.
+    /// Starts the DMA read of an entry that is not cached. Nothing waits for its end. Callers add the stall.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

@@ -1,4 +1,5 @@
-//! Messages whose payload lies in the slot of a RECV until the receiver polls.
+//! Messages of at most `CARRIED_BYTES`, whose payload waits in the receive queue, in the slot of their RECV.
+//! The receiver copies the payload to the RECV's buffers when it polls.
 //!
 //! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE
 //! must not be overwritten by it. So the sender keeps a list of these payloads and their buffers. Before a
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering::*;
 
 /// Number of times that the sender checks whether the receiver has finished copying a payload.
 const ASKS: u32 = 200;
-/// The sender looks for placed parts only if the list has at least this many parts.
+/// `CarriedSends::push` removes finished parts only if the list has at least this many parts.
 const FEW: usize = 64;
 
 /// A part of a payload that belongs in one buffer of a RECV.
@@ -36,7 +37,7 @@ pub(super) struct CarriedPart {
 #[derive(Clone, Copy, Debug)]
 struct SentPart {
     part: CarriedPart,
-    /// The number of the receiver's process, and the receipt for its RECV.
+    /// The number of the receiver's process, and the [`Receipt`], which names the RECV that the message took.
     process: u64,
     receipt: Receipt,
 }
@@ -68,7 +69,8 @@ impl SentPart {
 }
 
 impl CarriedSends {
-    /// Whether a payload that may not be in place belongs to any of these bytes of a receiver.
+    /// Whether the buffer of a payload that is possibly not in place yet overlaps the `len` bytes at `host`.
+    /// Ignores which process the buffer is in.
     #[inline(always)]
     pub(super) fn touches(&self, host: u64, len: u64) -> bool {
         host < self.end && self.first < host.saturating_add(len) && self.has_part_in(host, len)
@@ -91,7 +93,8 @@ impl CarriedSends {
         self.begun.push(part);
     }
 
-    /// The message that was begun is sent: its RECV in the process with this number and segment is complete.
+    /// Adds the parts of the message that was begun to the list of sent parts. Its RECV is complete. `to` has
+    /// the number of the receiver's process, and its segment.
     pub(super) fn commit(&mut self, to: (u64, &Segment), receipt: Receipt) {
         for nth in 0..self.begun.len() {
             self.push(to, receipt, self.begun[nth]);
@@ -109,7 +112,7 @@ impl CarriedSends {
         self.end = self.end.max(part.host.saturating_add(part.len.into()));
     }
 
-    /// Removes the messages to this process whose payload its program already has.
+    /// Removes the parts of messages to this process whose completions the process has already taken.
     #[cold]
     fn remove_placed(&mut self, (process, segment): (u64, &Segment)) {
         let is_placed = |sent: &SentPart| sent.process == process && sent.receipt.is_taken(segment);
@@ -139,8 +142,9 @@ impl CarriedSends {
 }
 
 impl Responder<'_> {
-    /// Places the payloads of earlier messages of the QP that belong to some of these bytes, so that the next
-    /// request comes after them. `host` is an address in the responder's process.
+    /// If the payload of an earlier message of the QP goes to one of these bytes, places that payload and all
+    /// earlier payloads to this process. So the next request finds them in the buffers. `host` is an address
+    /// in the responder's process.
     #[inline(always)]
     pub(super) fn place_carried(&self, caches: &mut Caches, (host, len): (u64, u64)) -> Result<(), Refusal> {
         match caches.carried.touches(host, len) {
@@ -219,8 +223,8 @@ impl Responder<'_> {
                 let from = Piece { addr: piece.addr + u64::from(part.from), len: len as usize };
                 Ok(transfer::write(&[from], far)?)
             }
-            // The receiver's service thread writes only to memory that peers may write to, which a RECV's
-            // buffer need not be.
+            // The receiver's service thread writes only to regions with IBV_ACCESS_REMOTE_WRITE. The buffer
+            // of a RECV needs only IBV_ACCESS_LOCAL_WRITE.
             FarMemory::Served(..) => Err(Refusal::Silence),
         }
     }

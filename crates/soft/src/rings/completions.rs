@@ -1,8 +1,9 @@
-//! The ring of a CQ. A process that completes a RECV notifies the CQ's owner by this ring. The RECV's result
-//! is in its slot of the receive queue.
+//! The ring of a CQ lists complete RECVs. The process that completes a RECV, usually the message's sender,
+//! puts a notice into the ring. The RECV's result is in its slot of the receive queue. RECVs of the CQ's lane
+//! need no notice.
 //!
-//! A cell is one word, written by one compare-and-swap. So no cell is ever half written, and no process waits
-//! for another.
+//! A cell is one word, which producers write by one compare-and-swap. So no cell is ever half written, and no
+//! process waits for another.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
@@ -15,8 +16,8 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 const EVENT_CQ_ERR: u32 = 0;
 
 /// The kind of completion that the program waits for, in the lower 2 bits of `CqRecord::armed`. The other
-/// bits count the requests for a notification. So a notifier that was stopped half-way does not undo a later
-/// request.
+/// bits count the requests for a notification. If a process is stopped while it notifies, and the program
+/// asks again, the count has changed, so the process's compare-and-swap fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -26,7 +27,8 @@ pub(crate) enum Armed {
     Solicited = 1,
     /// The next completion.
     Next = 2,
-    /// No further completion: a process is notifying the program.
+    /// A process has begun to notify the program, so other processes do not. If that process stops, the owner
+    /// notifies the program (`wake_late`).
     Told = 3,
 }
 
@@ -49,9 +51,10 @@ pub(crate) fn armed(record: &CqRecord) -> Armed {
     Armed::of(record.armed.load(Relaxed))
 }
 
-/// Arms a notification for the program. A notification that was armed for the next completion of any kind
-/// stays armed for any kind (IB specification vol. 1, 11.4.2.2). `holds` says whether the CQ holds a
-/// completion of the armed kind. If it does, the program is notified at once.
+/// Arms a notification for the program. If the program asked for any completion before, and now asks only for
+/// a solicited one, the first request stays in force (IB specification vol. 1, 11.4.2.2). `holds` says
+/// whether the CQ holds a completion of the armed kind. If it does, the program is notified at once, as by a
+/// ConnectX.
 pub(crate) fn arm(record: &CqRecord, index: u32, which: Armed, holds: impl FnOnce(Armed) -> bool) {
     let asked = |word: u32| {
         let before = if word & ARMED == Armed::Told as u32 { 0 } else { word & ARMED };
@@ -67,7 +70,7 @@ pub(crate) fn arm(record: &CqRecord, index: u32, which: Armed, holds: impl FnOnc
     }
 }
 
-/// Notifies the program of this process, if the record's word is still `word`.
+/// Notifies this process's own program and disarms, if the record's word is still `word`.
 fn tell_owner(record: &CqRecord, index: u32, word: u32) {
     // Relaxed: the word publishes nothing. The event goes through a pipe.
     if record.armed.compare_exchange(word, word & !ARMED, Relaxed, Relaxed).is_ok() {
@@ -181,9 +184,10 @@ impl<'a> CompletionRing<'a> {
         Some(CompletionRing { segment, place, ends: segment.in_heap(place.at())? })
     }
 
-    /// Initialises a ring at a place that may hold arbitrary bytes. The ring's number gives it positions that
-    /// no earlier or later ring has. So a producer that was stopped while it used an earlier ring changes
-    /// nothing here.
+    /// Initialises a ring at a place that may hold arbitrary bytes. The ring's number is the upper half of
+    /// all its positions, so no other ring has these positions. Free cells also hold the number as their
+    /// notice. So the compare-and-swaps of a producer that loaded the tail or a cell of an earlier ring fail
+    /// here.
     pub(crate) fn begin(segment: &'a Segment, place: RingPlace, number: u32) -> Option<CompletionRing<'a>> {
         let ring = CompletionRing::at(segment, place)?;
         let first = u64::from(number) << 32;
@@ -195,8 +199,7 @@ impl<'a> CompletionRing<'a> {
         }
         ring.ends.head_seen.store(first, Relaxed);
         ring.ends.head.0.store(first, Relaxed);
-        // Release: such a producer first loads the tail, so it does not mistake an older cell for a cell of
-        // this ring.
+        // Release: such a producer loads the tail before a cell. If it sees this tail, it sees the new cells.
         ring.ends.tail.0.store(first, Release);
         Some(ring)
     }
@@ -224,13 +227,12 @@ impl<'a> CompletionRing<'a> {
     /// Removes the notice in the cell of a position. Only the owner calls this.
     pub(crate) fn forget(&self, position: u64) {
         if let Some(cell) = self.cell(position) {
-            // Relaxed: only the owner loads the cell, until `pass` gives it to producers.
+            // Relaxed: until `pass`, producers use only the cell's lap, which stays as it is.
             cell.store(self.word(position, RecvNotice::NOTHING), Relaxed);
         }
     }
 
-    /// Position of the oldest completion that was not taken. Only the owner calls this, before any completion
-    /// has arrived.
+    /// Position of a new ring's first completion. Only the owner calls this, before it publishes the ring.
     pub(crate) fn head(&self) -> u64 {
         // Relaxed: only the owner stores the head.
         self.ends.head.0.load(Relaxed)
@@ -257,7 +259,8 @@ impl<'a> CompletionRing<'a> {
     fn is_full(&self, position: u64, cqe: u64) -> bool {
         let limit = cqe.min(self.place.capacity());
         let full = |head: u64| position.saturating_sub(head) >= limit;
-        // Acquire, and Release below: the order is as if this producer had loaded `head` itself.
+        // `head_seen` is a copy of `head` that a producer stored. Because of that producer's Acquire and
+        // Release below, this Acquire shows that the owner is done with the cells before `head`.
         if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
@@ -272,8 +275,8 @@ impl<'a> CompletionRing<'a> {
         let tail = &self.ends.tail.0;
         // A round fails if another producer was faster.
         for _ in 0..ROUNDS {
-            // Acquire: `begin` relies on it for a producer that was stopped long ago. Otherwise an older tail
-            // only costs a round.
+            // Acquire: if a producer that was stopped long ago sees a new ring's tail, it also sees that
+            // ring's cells (`begin`). For other producers, an old tail only costs a round.
             let position = tail.load(Acquire);
             let Some(cell) = self.cell(position) else { return false };
             // Relaxed: the compare-and-swap fails unless the cell still holds this value.
@@ -301,16 +304,16 @@ impl<'a> CompletionRing<'a> {
     }
 }
 
-/// Maximum number of rounds of `push`. Other producers are faster this many times only if the ring's head or
-/// tail is invalid.
+/// Maximum number of rounds of `push`, which then gives up as if the ring were full. Other producers do not
+/// make so many rounds fail. If a faulty process has overwritten head or tail, every round can fail.
 const ROUNDS: u32 = 1 << 20;
 
 /// Notifies a CQ that a RECV is complete; `false` if its ring has no room.
 pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> bool {
     // Acquire: the owner publishes a new ring by a Release store.
     let place = RingPlace::of_record(record.ring.load(Acquire));
-    // Relaxed for `cqe`: if the owner changes the limit while completions arrive, the limit may apply from
-    // any of them on.
+    // Relaxed for `cqe`: if the owner resizes the CQ while completions arrive, the new limit may apply from
+    // any of these completions on.
     place.at() != 0
         && CompletionRing::at(segment, place)
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
@@ -349,9 +352,10 @@ pub(crate) fn wake(
     }
 }
 
-/// Notifies this process's own program of a completion if the process that had to do so did not. This is the
-/// case if the word is still `before`, as at the last check, and the CQ holds a completion of the armed kind.
-/// Returns the word if a notification is due.
+/// Notifies this process's own program of a completion if the process that had to do so did not. The owner
+/// calls this repeatedly. `before` is the result of the last call. If a notification was due then, the word
+/// is unchanged, and the CQ still holds a completion of the armed kind, no process has notified the program.
+/// Returns the word if a notification is due, also after this call has notified.
 pub(crate) fn wake_late(
     record: &CqRecord,
     index: u32,
