@@ -53,7 +53,8 @@ layout! {
         rate_limit @ 136,
     }
     verbs_context: 648 {
-        query_port @ 0, reg_dm_mr @ 56, alloc_dm @ 64, free_dm @ 72, create_cq_ex @ 200, query_device_ex @ 216, open_qp @ 256, create_qp_ex @ 264,
+        query_port @ 0, reg_dm_mr @ 56, alloc_dm @ 64, free_dm @ 72, alloc_parent_domain @ 112, dealloc_td @ 120, alloc_td @ 128, modify_cq @ 136,
+        query_rt_values @ 192, create_cq_ex @ 200, query_device_ex @ 216, open_qp @ 256, create_qp_ex @ 264,
         get_srq_num @ 272, create_srq_ex @ 280, open_xrcd @ 288, close_xrcd @ 296, sz @ 312, context @ 320,
     }
     ibv_qp_ex: 352 {
@@ -69,13 +70,17 @@ layout! {
     ibv_qp_init_attr_ex: 136 { comp_mask @ 60, pd @ 64, create_flags @ 80, source_qpn @ 120, send_ops_flags @ 128 }
     ibv_srq_init_attr_ex: 64 { comp_mask @ 20, srq_type @ 24, pd @ 32 }
     ibv_cq_init_attr_ex: 56 {
-        cq_context @ 8, channel @ 16, comp_vector @ 24, wc_flags @ 32, comp_mask @ 40, flags @ 44,
+        cq_context @ 8, channel @ 16, comp_vector @ 24, wc_flags @ 32, comp_mask @ 40, flags @ 44, parent_domain @ 48,
     }
     ibv_device_attr_ex: 400 {
         comp_mask @ 232, odp_general_caps @ 240, odp_per_transport @ 248, completion_timestamp_mask @ 264, hca_core_clock @ 272, device_cap_flags_ex @ 280,
-        max_dm_size @ 376, phys_port_cnt_ex @ 396,
+        cq_mod_caps @ 368, max_dm_size @ 376, phys_port_cnt_ex @ 396,
     }
     ibv_alloc_dm_attr: 16 { log_align_req @ 8 }
+    ibv_td_init_attr: 4 {}
+    ibv_parent_domain_init_attr: 48 { td @ 8, comp_mask @ 16, allocators @ 24, pd_context @ 40 }
+    ibv_modify_cq_attr: 8 { moderate @ 4 }
+    ibv_values_ex: 24 { raw_clock @ 8 }
     ibv_dm: 32 { memcpy_to_dm @ 8, memcpy_from_dm @ 16, handle @ 28 }
     ibv_grh: 40 { sgid @ 8, dgid @ 24 }
     ibv_data_buf: 16 {}

@@ -7,7 +7,7 @@ use crate::{
     ibv_ah, ibv_context, ibv_cq, ibv_device_attr, ibv_gid, ibv_mr, ibv_mw, ibv_mw_bind_info, ibv_pd,
     ibv_port_attr, ibv_qp, ibv_qp_cap, ibv_sge, ibv_srq, ibv_srq_attr,
 };
-use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t};
+use libc::{c_int, c_void, pthread_cond_t, pthread_mutex_t, timespec};
 
 /// Operations that Doorbell lacks. They are null, so verbs.h reports EOPNOTSUPP.
 type Absent<const N: usize> = [*mut c_void; N];
@@ -22,7 +22,14 @@ pub struct verbs_context {
     pub reg_dm_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> *mut ibv_mr>,
     pub alloc_dm: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
     pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
-    _absent_before_create_cq_ex: Absent<15>,
+    _absent_before_alloc_parent_domain: Absent<4>,
+    pub alloc_parent_domain:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd>,
+    pub dealloc_td: Option<unsafe extern "C" fn(*mut ibv_td) -> c_int>,
+    pub alloc_td: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td>,
+    pub modify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int>,
+    _absent_before_query_rt_values: Absent<6>,
+    pub query_rt_values: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
     _private: Absent<1>,
@@ -197,7 +204,10 @@ pub struct ibv_device_attr_ex {
     pub completion_timestamp_mask: u64,
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
-    _tso_to_cq_mod_caps: [u64; 11],
+    _tso_to_tm_caps: [u64; 10],
+    /// The struct `cq_mod_caps`: `max_cq_count` and `max_cq_period`.
+    pub cq_mod_caps: ibv_moderate_cq,
+    _padding: u32,
     pub max_dm_size: u64,
     _pci_atomic_caps: u64,
     /// `IBV_ODP_SUPPORT_*` of XRC.
@@ -212,6 +222,56 @@ pub struct ibv_alloc_dm_attr {
     pub length: usize,
     pub log_align_req: u32,
     pub comp_mask: u32,
+}
+
+/// Parameters of a thread domain.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_td_init_attr {
+    pub comp_mask: u32,
+}
+
+/// A thread domain.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ibv_td {
+    pub context: *mut ibv_context,
+}
+
+/// Parameters of a parent domain.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_parent_domain_init_attr {
+    pub pd: *mut ibv_pd,
+    pub td: *mut ibv_td,
+    pub comp_mask: u32,
+    /// The functions `alloc` and `free`.
+    pub allocators: [*mut c_void; 2],
+    pub pd_context: *mut c_void,
+}
+
+/// How a device delays the events of a CQ: at most this many completions or microseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_moderate_cq {
+    pub cq_count: u16,
+    pub cq_period: u16,
+}
+
+/// Changes of a CQ.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub moderate: ibv_moderate_cq,
+}
+
+/// Values that a device measures.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_values_ex {
+    pub comp_mask: u32,
+    pub raw_clock: timespec,
 }
 
 /// Device memory.

@@ -157,6 +157,7 @@ pub(crate) fn bad_address_handles<P: Provider>(b: &Bench<P>) -> CheckStep {
     let own = AhAttr {
         port_num: PORT,
         dlid: b.port.lid,
+        sl: 0,
         grh: Some(GlobalRoute::new(b.port.gid, b.port.gid_index)),
     };
     b.pd.create_ah(&own)?;

@@ -4,8 +4,8 @@
 use crate::bench::{Bench, PORT, QKEY};
 use crate::step::{CheckStep, holds, refused, same};
 use doorbell_verbs::{
-    AccessFlags, AhAttr, Endpoint, Provider, Qp, QpAttr, QpState, QpType, RecvWr, SendOp, SendWr, Span,
-    VerbsError, WcStatus,
+    AccessFlags, AhAttr, Endpoint, LinkLayer, Provider, Qp, QpAttr, QpState, QpType, RecvWr, SendOp, SendWr,
+    Span, VerbsError, WcStatus,
 };
 
 const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
@@ -172,6 +172,34 @@ pub(crate) fn bad_port<P: Provider>(b: &Bench<P>) -> CheckStep {
         let init = to_state(b, &qp, QpState::Init)?;
         refused(&format!("Init on port {port}"), qp.modify(&QpAttr { port_num: Some(port), ..init }))?;
         same("the state", qp.state()?, QpState::Reset)?;
+    }
+    Ok(())
+}
+
+/// On Ethernet, the path of a connected QP needs a GID. Without it, the QP stays in Init.
+pub(crate) fn path_without_gid<P: Provider>(b: &Bench<P>) -> CheckStep {
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let qp = qp_in(b, qp_type, QpState::Init)?;
+        let rtr = to_state(b, &qp, QpState::Rtr)?;
+        if b.port.link_layer == LinkLayer::Ethernet {
+            let path = rtr.ah_attr.map(|path| AhAttr { grh: None, ..path });
+            refused(
+                &format!("a path of {qp_type} without GID"),
+                qp.modify(&QpAttr { ah_attr: path, ..rtr }),
+            )?;
+            same("the state", qp.state()?, QpState::Init)?;
+        }
+        qp.modify(&rtr)?;
+    }
+    Ok(())
+}
+
+/// `min_rnr_timer` is a code of 5 bits, but any value is accepted.
+pub(crate) fn any_rnr_timer<P: Provider>(b: &Bench<P>) -> CheckStep {
+    for timer in [31, 32, 32 + 12, 255] {
+        let qp = qp_in(b, QpType::Rc, QpState::Init)?;
+        qp.modify(&QpAttr { min_rnr_timer: Some(timer), ..to_state(b, &qp, QpState::Rtr)? })?;
+        same("the state", qp.state()?, QpState::Rtr)?;
     }
     Ok(())
 }

@@ -41,6 +41,8 @@ suite! {
         1 missing_attributes
         1 foreign_attributes
         1 bad_port
+        1 path_without_gid
+        1 any_rnr_timer
         1 no_sends_before_rts
         1 recvs_from_init_on
         2 rtr_receives

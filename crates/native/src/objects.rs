@@ -197,6 +197,7 @@ pub(crate) fn ah_attr(attr: &AhAttr) -> ibv_ah_attr {
     ibv_ah_attr {
         grh: grh.unwrap_or_default(),
         dlid: attr.dlid,
+        sl: attr.sl,
         is_global: grh.is_some().into(),
         port_num: attr.port_num,
         ..Default::default()
@@ -317,10 +318,10 @@ mod tests {
 
     #[test]
     fn a_path_is_global_where_it_has_a_gid() {
-        let local = ah_attr(&AhAttr { port_num: 2, dlid: 7, grh: None });
-        assert_eq!((local.is_global, local.dlid, local.port_num), (0, 7, 2));
+        let local = ah_attr(&AhAttr { port_num: 2, dlid: 7, sl: 3, grh: None });
+        assert_eq!((local.is_global, local.dlid, local.port_num, local.sl), (0, 7, 2, 3));
         let route = GlobalRoute::new(Gid([9; 16]), 3);
-        let global = ah_attr(&AhAttr { port_num: 1, dlid: 0, grh: Some(route) });
+        let global = ah_attr(&AhAttr { port_num: 1, dlid: 0, sl: 0, grh: Some(route) });
         assert_eq!((global.is_global, global.grh.dgid.raw, global.grh.sgid_index), (1, [9; 16], 3));
         assert!(global.grh.hop_limit > 1);
     }

@@ -4,7 +4,9 @@ use crate::identity::Identity;
 use crate::limits::limits;
 use crate::memory::records::{CQS, GROUPS, MRS, QPS_IN_SLOT, SLOTS, SRQS};
 use crate::memory::regions::MAX_PD;
-use doorbell_abi::{CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr};
+use doorbell_abi::{
+    CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_moderate_cq, ibv_port_attr,
+};
 use doorbell_launch::say::say;
 use doorbell_launch::variables::{self, DEVICE_ID};
 use doorbell_transport::MAX_MESSAGE_BYTES;
@@ -43,6 +45,8 @@ const ODP_RECV: u32 = 2;
 const ODP_WRITE: u32 = 4;
 const ODP_SRQ_RECV: u32 = 32;
 const ODP_ALL: u32 = 63;
+/// Largest CQ moderation, the same as mlx5's.
+pub(crate) const MODERATION: ibv_moderate_cq = ibv_moderate_cq { cq_count: 0xffff, cq_period: 0xfff };
 /// Number of completion vectors. A program with a thread and a CQ for each processor spreads the CQs over the
 /// vectors. The vectors of this device do not differ.
 pub(crate) const COMP_VECTORS: i32 = 64;
@@ -250,6 +254,7 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
         [ODP_ALL, ODP_SEND | ODP_RECV | ODP_WRITE | ODP_SRQ_RECV, ODP_SEND | ODP_RECV | ODP_SRQ_RECV];
     attr.xrc_odp_caps = ODP_ALL;
     attr.max_dm_size = MAX_DM;
+    attr.cq_mod_caps = MODERATION;
     attr.completion_timestamp_mask = u64::MAX;
     // The clock of completion time stamps, in kHz: time stamps are nanoseconds.
     attr.hca_core_clock = 1_000_000;

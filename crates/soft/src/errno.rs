@@ -15,6 +15,14 @@ pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
 pub(crate) const EAGAIN: Errno = Errno(libc::EAGAIN);
 /// Another object still uses the object.
 pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
+/// No object has this key.
+pub(crate) const ENOENT: Errno = Errno(libc::ENOENT);
+/// The object does not allow this use.
+pub(crate) const EPERM: Errno = Errno(libc::EPERM);
+/// The object does not contain these bytes.
+pub(crate) const EFAULT: Errno = Errno(libc::EFAULT);
+/// The file descriptor is not one of this context.
+pub(crate) const EBADF: Errno = Errno(libc::EBADF);
 /// This device does not support the operation.
 pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 

@@ -28,6 +28,8 @@ const IPV4: usize = 20;
 pub(crate) struct Path {
     /// Whether the path leads to this device, which is the only device that can be reached.
     pub(crate) is_reachable: bool,
+    /// Service level that the receiver's completion shows; 0 on Ethernet.
+    pub(crate) sl: u8,
     dlid: u16,
     route: Option<GlobalRoute>,
 }
@@ -41,11 +43,13 @@ impl Path {
         let Some(route) = attr.grh else {
             // An Ethernet port has no addresses but GIDs.
             let ib = link_layer() == LinkLayer::Infiniband;
-            return ib.then(|| Path { is_reachable: attr.dlid == lid(), dlid: attr.dlid, route: None });
+            let is_reachable = attr.dlid == lid();
+            return ib.then(|| Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
         };
         gids().get(usize::from(route.sgid_index))?;
         let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);
-        Some(Path { is_reachable, dlid: attr.dlid, route: Some(route) })
+        let sl = if link_layer() == LinkLayer::Infiniband { attr.sl } else { 0 };
+        Some(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
     }
 
     /// The multicast groups that the path leads to; `None` for a unicast path.
@@ -230,7 +234,7 @@ mod tests {
 
     #[test]
     fn address_handles_are_as_many_as_announced() {
-        let (paths, path) = (Paths::default(), Path { is_reachable: true, dlid: 1, route: None });
+        let (paths, path) = (Paths::default(), Path { is_reachable: true, sl: 0, dlid: 1, route: None });
         let all: Vec<AhHandle> = (0..MAX_AH).map(|_| paths.add(path).expect("there is room")).collect();
         assert_eq!(paths.add(path), Err(ENOMEM));
         paths.remove(all[77]);

@@ -147,12 +147,16 @@ fn contents(link: LinkLayer, identity: &Identity) -> Contents {
     let (major, minor) = device::cm_numbers();
     file(format!("{cm}/abi_version"), RDMA_USER_CM_ABI_VERSION.to_string());
     file(format!("{cm}/dev"), format!("{major}:{minor}"));
+    // The device has no node of its own, and no bus.
+    file(format!("{device}/device/numa_node"), "-1".into());
     // A link to the network interface with the port's addresses.
     let interface = device::INTERFACE.to_string_lossy();
     contents.insert(
         format!("{device}/device/net/{interface}").into(),
         TreeEntry::Link(format!("/sys/class/net/{interface}").into()),
     );
+    let same = TreeEntry::Link(format!("../../infiniband/{}/device", device::NAME).into());
+    contents.insert(format!("{verbs}/device").into(), same);
     for name in [device::DEVICE_FILE, device::CM_FILE] {
         contents.insert(format!("{FILES}/{name}").into(), TreeEntry::Link(NULL.into()));
     }

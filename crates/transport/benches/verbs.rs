@@ -24,7 +24,7 @@ fn host(num: u32, qp_type: QpType) -> Host {
     let mut rq = RecvQueue::new(1, 128, 1);
     let mut qp = Qp::new(num, 1, &QpInitAttr::new(qp_type, QpCap::default()), false);
     let (rc, ud) = (qp_type == QpType::Rc, qp_type == QpType::Ud);
-    let path = AhAttr { port_num: 1, dlid: 1, grh: None };
+    let path = AhAttr { port_num: 1, dlid: 1, sl: 0, grh: None };
     let init = QpAttr {
         qp_state: Some(QpState::Init),
         pkey_index: Some(0),

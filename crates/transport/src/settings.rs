@@ -63,7 +63,8 @@ impl Settings {
         }
         set(&mut self.access, attr.qp_access_flags);
         set(&mut self.qkey, attr.qkey);
-        set(&mut self.min_rnr_timer, attr.min_rnr_timer);
+        // A packet has room for 5 bits of the code, so devices take the lowest 5 bits of any value.
+        set(&mut self.min_rnr_timer, attr.min_rnr_timer.map(|code| code & 31));
         set(&mut self.max_dest_rd_atomic, attr.max_dest_rd_atomic);
         set(&mut self.max_rd_atomic, attr.max_rd_atomic);
         set(&mut self.retry_cnt, attr.retry_cnt);

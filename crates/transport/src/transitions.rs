@@ -108,7 +108,6 @@ fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
         ("dest_qp_num", attr.dest_qp_num, 0, 0xff_ffff),
         ("port_num", attr.port_num.map(u32::from), 1, 255),
         ("ah_attr.port_num", attr.ah_attr.map(|ah| u32::from(ah.port_num)), 1, 255),
-        ("min_rnr_timer", attr.min_rnr_timer.map(u32::from), 0, 31),
         ("timeout", attr.timeout.map(u32::from), 0, 31),
         ("retry_cnt", attr.retry_cnt.map(u32::from), 0, 7),
         ("rnr_retry", attr.rnr_retry.map(u32::from), 0, 7),

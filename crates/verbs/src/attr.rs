@@ -103,6 +103,8 @@ pub struct AhAttr {
     pub port_num: u8,
     /// LID of the destination; InfiniBand.
     pub dlid: u16,
+    /// Service level of the packets (0 to 15); InfiniBand.
+    pub sl: u8,
     /// Route by GIDs; needed on Ethernet.
     pub grh: Option<GlobalRoute>,
 }
@@ -180,7 +182,7 @@ pub struct QpAttr {
     /// READs and atomics to accept at a time; RC.
     pub max_dest_rd_atomic: Option<u8>,
     /// Code of the time that the peer waits after an RNR NAK from this QP (table 45 of the IB specification;
-    /// 0 is 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC.
+    /// 0 is 655.36 ms, 1 is 10 us, 31 is 491.52 ms); RC. Only the lowest 5 bits count.
     pub min_rnr_timer: Option<u8>,
     /// First PSN to send (24 bits).
     pub sq_psn: Option<u32>,

@@ -76,7 +76,7 @@ impl AhAttr {
     pub fn to_endpoint(port_num: u8, local: &PortAttr, remote: &Endpoint) -> AhAttr {
         let route = || GlobalRoute::new(remote.gid, local.gid_index);
         let grh = (local.link_layer == LinkLayer::Ethernet).then(route);
-        AhAttr { port_num, dlid: remote.lid, grh }
+        AhAttr { port_num, dlid: remote.lid, sl: 0, grh }
     }
 }
 

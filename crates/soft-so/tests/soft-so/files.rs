@@ -99,10 +99,11 @@ fn a_shell_finds_device_files_and_attributes() {
             cd /sys/class/infiniband/doorbell0/ports/1
             cat link_layer state phys_state rate gid_attrs/types/0
             ls gids | wc -l
+            cat ../../device/numa_node /sys/class/infiniband_verbs/uverbs0/device/numa_node
             stat -c %a rate
             ls -l /dev/infiniband > /dev/null";
         let expected = format!(
-            "doorbell0\n{layer}\n4: ACTIVE\n5: LinkUp\n100 Gb/sec (4X EDR)\nIB/RoCE v1\n{gids}\n444\n"
+            "doorbell0\n{layer}\n4: ACTIVE\n5: LinkUp\n100 Gb/sec (4X EDR)\nIB/RoCE v1\n{gids}\n-1\n-1\n444\n"
         );
         assert_eq!(said(&common::launch(link), script), expected);
     }

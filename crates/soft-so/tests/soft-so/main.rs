@@ -3,6 +3,7 @@
 //! again as its program.
 
 mod atomic_write;
+mod calls;
 mod channels;
 mod ci;
 mod cm;

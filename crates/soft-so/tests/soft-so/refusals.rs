@@ -104,8 +104,9 @@ fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
 
 /// Calls all verbs that can fail because of a program's arguments.
 fn refusals() {
-    let node = Node::open(8192, 1);
+    let mut node = Node::open(8192, 1);
     node.connect(0, &node.endpoint(0));
+    node.add_extended_qp();
     objects(&node);
     queries(&node);
     posts(&node);
@@ -328,6 +329,7 @@ fn extended(node: &Node) {
     // SAFETY: each context of this library is part of such a struct.
     let verbs =
         unsafe { &*node.context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>() };
+    let qp = call!(c"ibv_qp_to_qp_ex"(node.qps[1] => *mut ibv_qp) -> *mut ibv_qp_ex);
     // SAFETY: all objects are live, and all structs belong to this function.
     unsafe {
         let mut port = ibv_port_attr::default();
@@ -338,7 +340,7 @@ fn extended(node: &Node) {
         returns("ibv_advise_mr", EOPNOTSUPP, || advise(node.pd, 99, 0, null_mut(), 0));
         returns("ibv_advise_mr with flags", EINVAL, || advise(node.pd, 0, 1 << 20, null_mut(), 0));
         let mut nowhere = ibv_sge { addr: 0, length: 8, lkey: 0 };
-        returns("ibv_advise_mr of nothing", EINVAL, || advise(node.pd, 0, 0, &mut nowhere, 1));
+        returns("ibv_advise_mr of nothing", ENOENT, || advise(node.pd, 0, 0, &mut nowhere, 1));
         let alloc = verbs.alloc_dm.expect("served");
         let mut asked: ibv_alloc_dm_attr = zeroed();
         makes_none("ibv_alloc_dm of nothing", EINVAL, || alloc(node.context, &mut asked));
@@ -363,8 +365,6 @@ fn extended(node: &Node) {
         *libc::__errno_location() = 0;
         let empty = [start(cq, null_mut()), (*cq).next_poll.expect("served")(cq)];
         assert_eq!((empty, errno()), ([ENOENT; 2], 0));
-        // ibv_qp_to_qp_ex(3) makes this cast.
-        let qp = node.qps[0].cast::<ibv_qp_ex>();
         returns("ibv_wr_complete", EINVAL, || {
             (*qp).wr_start.expect("served")(qp);
             (*qp).wr_send.expect("served")(qp);

@@ -270,6 +270,34 @@ fn fail(case: &str) {
                 &[format!("QP {:#x} of", there.qpn), "the responder is in state IBV_QPS_INIT".into()],
             );
         }
+        "reset" => {
+            let mut attr = state(QpState::Reset);
+            let reset = call!(c"ibv_modify_qp"(
+                node.qps[1] => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, IBV_QP_STATE => c_int
+            ) -> c_int);
+            assert_eq!(reset, 0);
+            node.connect_with(0, &there, RETRIES);
+            post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
+            alone(silent, &["the responder is in state IBV_QPS_RESET".into()]);
+        }
+        "destroyed" => {
+            let mut other = Node::open(4096, 1);
+            let gone = other.endpoint(0);
+            let qp = other.qps.remove(0);
+            assert_eq!(call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int), 0);
+            node.connect_with(0, &gone, RETRIES);
+            post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
+            alone(silent, &[format!("QP {:#x} of", gone.qpn), "the responder's QP was destroyed".into()]);
+        }
+        "never-made" => {
+            let never = there.qpn + 500;
+            node.connect_by(0, to_lid(there.lid), never, RETRIES);
+            post(write(there.at(0)), &[(0, 64)], WcStatus::RetryExcErr);
+            alone(
+                silent,
+                &[format!("QP {never:#x} of"), "no QP of the responder's process has had this number".into()],
+            );
+        }
         "dest" => {
             node.connect_with(0, &there, RETRIES);
             node.connect_with(1, &there, RETRIES);
@@ -409,6 +437,9 @@ fn each_refusal_says_what_was_looked_at() {
         "no-recv",
         "cq-full",
         "state",
+        "reset",
+        "destroyed",
+        "never-made",
         "dest",
         "psn",
         "nobody",

@@ -62,7 +62,11 @@ struct Windows {
 
 impl Windows {
     fn new() -> Windows {
-        let node = Node::open(BYTES, 4);
+        Windows::of(Node::open(BYTES, 4))
+    }
+
+    /// Connects the node's QPs in pairs.
+    fn of(node: Node) -> Windows {
         let mr = register(&node, LOCAL_WRITE | MW_BIND);
         let windows = Windows { node, mr };
         windows.connect();
@@ -495,7 +499,11 @@ fn ordered() {
 
 /// Binds and invalidates windows by ibv_wr_bind_mw(3) and similar functions.
 fn by_functions() {
-    let windows = Windows::new();
+    let mut node = Node::open(BYTES, 0);
+    for _ in 0..4 {
+        node.add_extended_qp();
+    }
+    let windows = Windows::of(node);
     let node = &windows.node;
     let mw = alloc(node, node.pd, TYPE_2);
     let rkey = next(rkey_of(mw));

@@ -2,19 +2,20 @@
 
 use crate::common::own_time::OwnTime;
 use crate::common::running::{Running, alone, hear, role, say};
-use crate::common::verbs::{Node, PORT, SIGNALED, call, errno, state, to_lid};
+use crate::common::verbs::{
+    INIT_ATTR_PD, INIT_ATTR_SEND_OPS_FLAGS, Node, PORT, SIGNALED, call, errno, ops, state, to_lid,
+};
 use crate::common::{counting, launch};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_async_event, ibv_context, ibv_pd, ibv_qp, ibv_qp_attr,
-    ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr,
+    IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_async_event, ibv_context, ibv_qp, ibv_qp_attr, ibv_qp_cap,
+    ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_recv_wr, ibv_send_wr,
     ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_srq, ibv_srq_attr,
-    ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr, verbs_context,
+    ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr,
 };
 use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpState};
 use libc::{EAGAIN, EBADF, EBUSY, EINVAL, EOPNOTSUPP, O_CREAT, O_EXCL, c_int};
-use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -56,11 +57,6 @@ const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 
 /// The extended operations of a context, which lie before the context in memory.
-fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context {
-    // SAFETY: each context is part of a `verbs_context`.
-    unsafe { &*context.byte_sub(offset_of!(verbs_context, context)).cast() }
-}
-
 /// The XRC objects of a process: at most one of each kind.
 struct Xrc {
     node: Node,
@@ -141,30 +137,22 @@ impl Xrc {
 
     /// Queries the opened QP. Returns its number, state and peer as text.
     fn query_opened(&self) -> String {
-        let (mut attr, mut init) = (state(QpState::Reset), no_init_attr());
-        let queried = call!(c"ibv_query_qp"(
-            self.opened => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, 0 => c_int,
-            &raw mut init => *mut ibv_qp_init_attr
-        ) -> c_int);
-        assert_eq!((queried, init.qp_type), (0, IBV_QPT_XRC_RECV));
+        let (attr, init) = query(self.opened);
+        assert_eq!(init.qp_type, IBV_QPT_XRC_RECV);
         // SAFETY: the QP is live.
         format!("{} {} {}", unsafe { (*self.opened).qp_num }, attr.qp_state, attr.dest_qp_num)
     }
 
     fn make_initiator(&mut self) -> u32 {
         let cap = ibv_qp_cap { max_send_wr: 16, max_send_sge: 1, ..ibv_qp_cap::default() };
-        let mut attr = ibv_qp_init_attr {
-            qp_context: null_mut(),
-            send_cq: self.node.cq,
-            recv_cq: null_mut(),
-            srq: null_mut(),
-            cap,
-            qp_type: IBV_QPT_XRC_SEND,
-            sq_sig_all: 0,
+        // SAFETY: the struct has integers and pointers, which may be zero.
+        let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+        (attr.send_cq, attr.pd, attr.cap) = (self.node.cq, self.node.pd, cap);
+        (attr.qp_type, attr.comp_mask) = (IBV_QPT_XRC_SEND, INIT_ATTR_PD | INIT_ATTR_SEND_OPS_FLAGS);
+        // SAFETY: the objects are live, and the struct belongs to this function.
+        self.initiator = unsafe {
+            ops(self.node.context).create_qp_ex.expect("it is served")(self.node.context, &mut attr)
         };
-        self.initiator = call!(c"ibv_create_qp"(
-            self.node.pd => *mut ibv_pd, &raw mut attr => *mut ibv_qp_init_attr
-        ) -> *mut ibv_qp);
         init(self.initiator)
     }
 
@@ -297,6 +285,16 @@ impl Xrc {
 fn no_init_attr() -> ibv_qp_init_attr {
     // SAFETY: the struct has integers and pointers, which may be zero.
     unsafe { std::mem::zeroed() }
+}
+
+fn query(qp: *mut ibv_qp) -> (ibv_qp_attr, ibv_qp_init_attr) {
+    let (mut attr, mut init) = (state(QpState::Reset), no_init_attr());
+    let queried = call!(c"ibv_query_qp"(
+        qp => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, 0 => c_int,
+        &raw mut init => *mut ibv_qp_init_attr
+    ) -> c_int);
+    assert_eq!(queried, 0);
+    (attr, init)
 }
 
 fn modify(qp: *mut ibv_qp, mut attr: ibv_qp_attr, mask: c_int) -> c_int {
@@ -649,7 +647,8 @@ fn refused() {
     xrc.make_srq();
     let attr = ibv_qp_attr { max_rd_atomic: 1, ..state(QpState::Init) };
     let more = IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC;
-    assert_eq!(modify(xrc.target, attr, more), EINVAL, "a target requests nothing");
+    assert_eq!(modify(xrc.target, attr, more), 0, "it has no meaning for a target");
+    assert_eq!(query(xrc.target).0.max_rd_atomic, 0, "it was not kept");
     xrc.connect(xrc.target, 77);
     let (mut wr, mut bad) = (send_wr(), null_mut());
     // SAFETY: the QP is live, and the work request outlives the call.
@@ -667,7 +666,10 @@ fn refused() {
     xrc.make_initiator();
     let attr = ibv_qp_attr { min_rnr_timer: 1, ..state(QpState::Init) };
     let more = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER;
-    assert_eq!(modify(xrc.initiator, attr, more), EINVAL, "an initiator answers nothing");
+    assert_eq!(modify(xrc.initiator, attr, more), 0, "it has no meaning for an initiator");
+    assert_eq!(query(xrc.initiator).0.min_rnr_timer, 0, "it was not kept");
+    let attr = ibv_qp_attr { rnr_retry: 1, ..state(QpState::Init) };
+    assert_eq!(modify(xrc.initiator, attr, IBV_QP_STATE | IBV_QP_RNR_RETRY), EINVAL, "it is of another step");
     let mut sges = xrc.node.sges(&[(0, 8)]);
     let mut recv = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
     let mut bad = null_mut();

@@ -40,8 +40,7 @@ fn way_back(port: u8, wc: &ibv_wc, header: &Header) -> Result<ibv_ah_attr, Errno
         return Err(EINVAL);
     }
     let grh = if wc.wc_flags & IBV_WC_GRH != 0 { Some(path::way_back(header)?) } else { None };
-    let attr = c_path(&AhAttr { port_num: port, dlid: wc.slid, grh });
-    Ok(ibv_ah_attr { sl: wc.sl, ..attr })
+    Ok(c_path(&AhAttr { port_num: port, dlid: wc.slid, sl: wc.sl, grh }))
 }
 
 pub unsafe extern "C" fn ibv_init_ah_from_wc(

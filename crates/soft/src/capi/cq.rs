@@ -1,13 +1,13 @@
 //! Completion channels and completion queues.
 
-use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq};
+use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq, pd};
 use super::{minus_one, object_or_null, status};
 use crate::device;
-use crate::errno::{EINVAL, Errno};
+use crate::errno::{EBADF, EINVAL, EOPNOTSUPP, Errno};
 use crate::fabric::pipe::EventPipe;
 use crate::limits::limits;
 use crate::queues::cq::Cq;
-use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_wc};
+use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_pd, ibv_wc};
 use libc::{c_int, c_void};
 use std::sync::Arc;
 
@@ -38,17 +38,21 @@ pub unsafe extern "C" fn ibv_create_cq(
     comp_vector: c_int,
 ) -> *mut ibv_cq {
     // SAFETY: passed on.
-    object_or_null(unsafe { create(context, cqe as u32, cq_context, channel, comp_vector as u32) }).cast()
+    let made =
+        unsafe { create(context, cqe as u32, cq_context, channel, comp_vector as u32, std::ptr::null_mut()) };
+    object_or_null(made).cast()
 }
 
 /// # Safety
-/// `pointer` is a context of ours; `channel_pointer` is null or a channel of ours.
+/// `pointer` is a context of ours; `channel_pointer` is null or a channel of ours, and `parent_domain` is null
+/// or a parent domain of ours.
 pub(crate) unsafe fn create(
     pointer: *mut ibv_context,
     cqe: u32,
     cq_context: *mut c_void,
     channel_pointer: *mut ibv_comp_channel,
     comp_vector: u32,
+    parent_domain: *mut ibv_pd,
 ) -> Result<Box<CqObject>, Errno> {
     if !(1..=limits().cqe).contains(&cqe) || comp_vector >= device::COMP_VECTORS as u32 {
         return Err(EINVAL);
@@ -57,6 +61,10 @@ pub(crate) unsafe fn create(
     let (owner, channel) = unsafe {
         (context(pointer), if channel_pointer.is_null() { None } else { Some(channel(channel_pointer)) })
     };
+    // The kernel finds a channel by its file descriptor, which belongs to one context.
+    if channel.is_some_and(|channel| channel.base.context != pointer) {
+        return Err(EBADF);
+    }
     let channel_fd = channel.map_or(0, |c| c.pipe.in_record());
     let made = Arc::new(Cq::new(owner.process, cqe, channel_fd, owner.async_pipe.in_record())?);
     // SAFETY: integers, pointers and optional functions, which may be zero.
@@ -68,8 +76,12 @@ pub(crate) unsafe fn create(
     base.cqe = cqe as c_int;
     base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     base.cond = libc::PTHREAD_COND_INITIALIZER;
-    let object =
-        Box::new(CqObject { base, cq: made.clone(), current: ibv_wc::default(), uses: Uses::default() });
+    let (current, uses) = (ibv_wc::default(), Uses::default());
+    let object = Box::new(CqObject { base, cq: made.clone(), current, uses, parent_domain });
+    if !parent_domain.is_null() {
+        // SAFETY: a parent domain of ours.
+        unsafe { pd(parent_domain) }.uses.begin();
+    }
     let own = (&raw const object.base).cast_mut().cast::<ibv_cq>();
     if let Some(channel) = channel {
         channel.uses.begin();
@@ -94,6 +106,9 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
             channel.uses.end();
         }
         object.cq.events.wait_for_all();
+        if !object.parent_domain.is_null() {
+            pd(object.parent_domain).uses.end();
+        }
         drop(Box::from_raw(pointer.cast::<CqObject>()));
     }
     0
@@ -110,6 +125,21 @@ pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_in
             (*pointer).cqe = cqe;
         }
         status(resized)
+    }
+}
+
+/// `IBV_CQ_ATTR_MODERATE`.
+const ATTR_MODERATE: u32 = 1;
+
+/// Accepts CQ moderation within the limits of ibv_query_device_ex(3). Moderation only allows a device to delay
+/// events, so this device reports each event at once.
+pub(crate) unsafe extern "C" fn modify_cq(_pointer: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the caller's struct.
+    let ibv_modify_cq_attr { attr_mask, moderate } = unsafe { *attr };
+    match attr_mask {
+        ATTR_MODERATE if moderate.cq_period <= device::MODERATION.cq_period => 0,
+        0 | ATTR_MODERATE => EINVAL.returned(),
+        _ => EOPNOTSUPP.returned(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! Extended completion queues: the program reads completions field by field.
 
-use super::object::CqObject;
-use crate::errno::{EOPNOTSUPP, Errno};
-use doorbell_abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_wc};
+use super::object::{CqObject, is_of, pd};
+use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use doorbell_abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_values_ex, ibv_wc};
 use libc::{c_int, c_void};
+use std::ptr::null_mut;
 
 /// The `IBV_WC_EX_WITH_*` bits that this device supports: the standard ones and both time stamps.
 const WC_FLAGS: u64 = 0x7f | 1 << 7 | 1 << 11;
-/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`.
+/// `IBV_CQ_INIT_ATTR_MASK_FLAGS`, `_PD`.
 const MASK_FLAGS: u32 = 1;
+const MASK_PD: u32 = 1 << 1;
 /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`, the only accepted flag.
 const CREATE_FLAGS: u32 = 1;
 
@@ -22,12 +24,29 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
 
 unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Result<Box<CqObject>, Errno> {
     let flags = if attr.comp_mask & MASK_FLAGS != 0 { attr.flags } else { 0 };
-    if attr.comp_mask & !MASK_FLAGS != 0 || flags & !CREATE_FLAGS != 0 || attr.wc_flags & !WC_FLAGS != 0 {
+    if attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0
+        || flags & !CREATE_FLAGS != 0
+        || attr.wc_flags & !WC_FLAGS != 0
+    {
         return Err(EOPNOTSUPP);
     }
+    let domain = if attr.comp_mask & MASK_PD != 0 {
+        // SAFETY: a PD of ours, or null.
+        let is_parent = |domain| unsafe { pd(domain) }.parent_of.is_some();
+        let wrong = attr.parent_domain.is_null() || !is_parent(attr.parent_domain);
+        if wrong {
+            return Err(EINVAL);
+        }
+        // SAFETY: as above.
+        is_of(context, unsafe { (*attr.parent_domain).context })?;
+        attr.parent_domain
+    } else {
+        null_mut()
+    };
     // SAFETY: vouched for by the caller.
-    let mut object =
-        unsafe { super::cq::create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector)? };
+    let mut object = unsafe {
+        super::cq::create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector, domain)?
+    };
     let base = &mut object.base;
     base.start_poll = Some(start_poll);
     base.next_poll = Some(next_poll);
@@ -50,7 +69,7 @@ unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Resul
 unsafe extern "C" fn start_poll(pointer: *mut ibv_cq_ex, attr: *mut c_void) -> c_int {
     // SAFETY: the caller's struct begins with its mask. This device knows no bit of the mask.
     if unsafe { !attr.is_null() && *attr.cast::<u32>() != 0 } {
-        return crate::errno::EINVAL.returned();
+        return EINVAL.returned();
     }
     // SAFETY: passed on.
     unsafe { next_poll(pointer) }
@@ -104,6 +123,24 @@ unsafe extern "C" fn read_completion_ts(_pointer: *mut ibv_cq_ex) -> u64 {
 /// Nanoseconds since 1970 at the time of this call, in place of the time of the completion.
 unsafe extern "C" fn read_completion_wallclock_ns(_pointer: *mut ibv_cq_ex) -> u64 {
     nanoseconds(libc::CLOCK_REALTIME)
+}
+
+/// `IBV_VALUES_MASK_RAW_CLOCK`.
+const RAW_CLOCK: u32 = 1;
+
+/// Writes the clock of completion time stamps. Like mlx5, it writes the whole value to `tv_nsec`.
+pub(crate) unsafe extern "C" fn query_rt_values(
+    _context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    // SAFETY: the caller's struct.
+    let values = unsafe { &mut *values };
+    values.comp_mask &= RAW_CLOCK;
+    if values.comp_mask != 0 {
+        let tv_nsec = nanoseconds(libc::CLOCK_MONOTONIC) as i64;
+        values.raw_clock = libc::timespec { tv_sec: 0, tv_nsec };
+    }
+    0
 }
 
 fn nanoseconds(clock: libc::clockid_t) -> u64 {

@@ -110,6 +110,11 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
     verbs.reg_dm_mr = Some(super::dm::reg_dm_mr);
     verbs.alloc_dm = Some(super::dm::alloc_dm);
     verbs.free_dm = Some(super::dm::free_dm);
+    verbs.alloc_td = Some(super::domain::alloc_td);
+    verbs.dealloc_td = Some(super::domain::dealloc_td);
+    verbs.alloc_parent_domain = Some(super::domain::alloc_parent_domain);
+    verbs.modify_cq = Some(super::cq::modify_cq);
+    verbs.query_rt_values = Some(super::cq_ex::query_rt_values);
     verbs.create_cq_ex = Some(super::cq_ex::create_cq_ex);
     verbs.query_device_ex = Some(super::query::query_device_ex);
     verbs.create_qp_ex = Some(super::qp::create_qp_ex);

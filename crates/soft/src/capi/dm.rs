@@ -1,5 +1,6 @@
 //! Device memory (ibv_alloc_dm(3)). It is ordinary memory of this process, in the arena that peers map.
 
+use super::object::{Uses, is_of};
 use super::object_or_null;
 use crate::device::MAX_DM;
 use crate::errno::{EINVAL, ENOMEM, Errno};
@@ -26,6 +27,8 @@ struct Dm {
     base: ibv_dm,
     memory: *mut u8,
     length: usize,
+    /// Counts the regions in this memory.
+    uses: Uses,
 }
 
 impl Dm {
@@ -71,10 +74,14 @@ fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>,
         comp_mask: 0,
         handle: 0,
     };
-    Ok(Box::new(Dm { base, memory, length: attr.length }))
+    Ok(Box::new(Dm { base, memory, length: attr.length, uses: Uses::default() }))
 }
 
 pub(crate) unsafe extern "C" fn free_dm(pointer: *mut ibv_dm) -> c_int {
+    // SAFETY: device memory of ours.
+    if let Err(busy) = unsafe { (*pointer.cast::<Dm>()).uses.check_none() } {
+        return busy.returned();
+    }
     // SAFETY: device memory of ours, not used after this.
     let dm = unsafe { Box::from_raw(pointer.cast::<Dm>()) };
     crate::memory::arena::free(dm.memory);
@@ -121,8 +128,9 @@ pub(crate) unsafe extern "C" fn reg_dm_mr(
 ) -> *mut ibv_mr {
     // SAFETY: device memory and a PD of ours.
     unsafe {
-        match (*pointer.cast::<Dm>()).at(offset, len) {
-            Ok(memory) => super::mr::register_own(pd, memory.cast(), len, access),
+        let dm = &*pointer.cast::<Dm>();
+        match is_of((*pd).context, dm.base.context).and_then(|()| dm.at(offset, len)) {
+            Ok(memory) => super::mr::register_dm(pd, (memory.cast(), len), access, &dm.uses),
             Err(errno) => object_or_null::<ibv_mr>(Err(errno)),
         }
     }

@@ -2,7 +2,6 @@
 
 use super::building::Builder;
 use super::object::{QpObject, QpOrigin, Subject, context};
-use super::qp_ex;
 use crate::queues::qp::Qp;
 use doorbell_abi::{ibv_context, ibv_pd, ibv_qp_ex, ibv_qp_init_attr};
 use std::ptr::null_mut;
@@ -32,7 +31,6 @@ pub(super) unsafe fn hand_out(
     base.qp_base.qp_type = attr.qp_type;
     base.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     base.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
-    qp_ex::set_functions(&mut base);
     let (builder, xrcd) = (Builder::default(), null_mut());
     let object = Box::new(QpObject { base, qp: made.clone(), builder, xrcd, origin });
     if origin == QpOrigin::Made {

@@ -14,6 +14,7 @@ pub mod cq;
 pub mod cq_ex;
 pub mod device;
 pub mod dm;
+mod domain;
 pub mod event;
 mod handle;
 pub mod marshall;

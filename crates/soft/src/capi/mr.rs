@@ -1,16 +1,18 @@
 //! Protection domains and memory regions.
 
-use super::object::{Pd, Uses, context, pd, process_of};
+use super::object::{Pd, Uses, context, is_of, pd, process_of, td};
 use super::wr::sges;
 use super::{minus_one, object_or_null, status};
-use crate::errno::{EBUSY, EINVAL, EOPNOTSUPP, Errno};
+use crate::errno::{EBUSY, EFAULT, EINVAL, ENOENT, EOPNOTSUPP, EPERM, Errno};
+use crate::fabric::process::Process;
 use crate::memory::maps;
 use crate::memory::objects::{HostMemory, Object};
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
-use doorbell_transport::Region;
-use doorbell_verbs::AccessFlags;
+use doorbell_transport::{KeyError, Region};
+use doorbell_verbs::{AccessFlags, Sge};
 use libc::{c_int, c_void};
+use std::ptr::null;
 
 /// `IBV_ACCESS_ZERO_BASED`.
 pub(super) const ZERO_BASED: u32 = 1 << 5;
@@ -28,17 +30,26 @@ pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd 
     let process = unsafe { context(pointer) }.process;
     let made = process.pds.take().map(|handle| {
         let base = ibv_pd { context: pointer, handle };
-        Box::new(Pd { base, uses: Uses::default() })
+        Box::new(Pd { base, uses: Uses::default(), parent_of: None })
     });
     object_or_null(made).cast()
 }
 
 pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
-    // SAFETY: a PD of ours, not used after this.
+    // SAFETY: a PD of ours, not used after this, and the domains in it.
     unsafe {
-        let busy = pd(pointer).uses.check_none();
+        let object = pd(pointer);
+        let busy = object.uses.check_none();
         if busy.is_ok() {
-            process_of((*pointer).context).pds.end();
+            match object.parent_of {
+                None => process_of((*pointer).context).pds.end(),
+                Some((inner, thread)) => {
+                    pd(inner).uses.end();
+                    if !thread.is_null() {
+                        td(thread).uses.end();
+                    }
+                }
+            }
             drop(Box::from_raw(pointer.cast::<Pd>()));
         }
         status(busy)
@@ -89,7 +100,7 @@ unsafe fn register_buffer(
         return object_or_null::<ibv_mr>(Err(EINVAL));
     }
     // SAFETY: passed on.
-    unsafe { register(pd, addr, len, iova, access) }
+    unsafe { register(pd, addr, len, iova, access, null()) }
 }
 
 /// A memory region as programs hold it, and the `IBV_ACCESS_*` rights that it was registered with.
@@ -97,6 +108,9 @@ unsafe fn register_buffer(
 struct Mr {
     base: ibv_mr,
     access: u32,
+    /// The uses of the device memory that the region lies in; null for other regions. The device memory cannot
+    /// be freed before the region is deregistered.
+    dm: *const Uses,
 }
 
 /// The lkey of a region, and whether memory windows may be bound to it. No window may be bound to a
@@ -106,11 +120,18 @@ struct Mr {
 /// A region of ours.
 pub(super) unsafe fn for_windows(mr: *mut ibv_mr) -> (u32, bool) {
     // SAFETY: vouched for by the caller.
-    let Mr { base, access } = unsafe { &*mr.cast::<Mr>() };
+    let Mr { base, access, .. } = unsafe { &*mr.cast::<Mr>() };
     (base.lkey, access & MW_BIND != 0 && access & ZERO_BASED == 0)
 }
 
-unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, access: u32) -> *mut ibv_mr {
+unsafe fn register(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    len: usize,
+    iova: u64,
+    access: u32,
+    dm: *const Uses,
+) -> *mut ibv_mr {
     // SAFETY: a PD of ours and its context.
     let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
     let region = checked(pd_object.base.handle, addr, len, iova, access);
@@ -119,7 +140,11 @@ unsafe fn register(pd: *mut ibv_pd, addr: *mut c_void, len: usize, iova: u64, ac
         pd_object.uses.begin();
         let context = pd_object.base.context;
         let base = ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key };
-        Box::new(Mr { base, access })
+        // SAFETY: the uses of device memory of ours, or null.
+        if let Some(uses) = unsafe { dm.as_ref() } {
+            uses.begin();
+        }
+        Box::new(Mr { base, access, dm })
     });
     object_or_null(made).cast()
 }
@@ -168,7 +193,10 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             process.settle(revoked, "ibv_dereg_mr(3)");
         }
         pd((*mr).pd).uses.end();
-        drop(Box::from_raw(mr.cast::<Mr>()));
+        let object = Box::from_raw(mr.cast::<Mr>());
+        if let Some(uses) = object.dm.as_ref() {
+            uses.end();
+        }
     }
     0
 }
@@ -203,6 +231,12 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         let mr = &mut *mr.cast::<Mr>();
         let region = &mut mr.base;
         let process = process_of(region.context);
+        let foreign = flags & CHANGE_PD != 0 && is_of(region.context, (*new_pd).context).is_err();
+        // The kernel refuses to change a region of device memory.
+        if foreign || !mr.dm.is_null() {
+            EINVAL.set();
+            return ERR_CMD;
+        }
         let Some(old) = process.regions.find(region.lkey) else {
             EINVAL.set();
             return ERR_INPUT;
@@ -254,6 +288,7 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
 }
 
 /// `enum ibv_advise_mr_advice`: PREFETCH, PREFETCH_WRITE, PREFETCH_NO_FAULT.
+const PREFETCH_WRITE: u32 = 1;
 const LAST_ADVICE: u32 = 2;
 /// `IBV_ADVISE_MR_FLAG_FLUSH`.
 const ADVISE_FLUSH: u32 = 1;
@@ -276,29 +311,40 @@ pub(crate) unsafe extern "C" fn advise_mr(
         let pd = pd(pd_pointer);
         (pd, process_of(pd.base.context), sges(list, count as c_int))
     };
-    // Prefetching would have no effect here, but the arguments must be valid.
-    let sound = list.is_ok_and(|sges| {
-        sges.iter().all(|sge| {
-            let found = process.regions.find(sge.lkey);
-            let need = AccessFlags::empty();
-            found.is_some_and(|place| place.check(pd.base.handle, sge.addr, sge.length.into(), need).is_ok())
-        })
-    });
-    if sound { 0 } else { EINVAL.returned() }
+    status(list.and_then(|sges| match sges {
+        [] => Err(EINVAL),
+        _ => sges.iter().try_for_each(|sge| check_advice(process, pd.base.handle, sge, advice)),
+    }))
 }
 
-/// Registers `len` bytes of this library's memory as a region that begins at address 0.
+/// Checks the arguments of advice. Prefetching itself would have no effect here. The errors are those of the
+/// driver mlx5, which ibv_advise_mr(3) lists.
+fn check_advice(process: &Process, pd: u32, sge: &Sge, advice: u32) -> Result<(), Errno> {
+    let place = process.regions.find(sge.lkey).ok_or(ENOENT)?;
+    let need = if advice == PREFETCH_WRITE { AccessFlags::LOCAL_WRITE } else { AccessFlags::empty() };
+    place.check(pd, sge.addr, sge.length.into(), need).map(drop).map_err(|error| match error {
+        KeyError::Unknown => ENOENT,
+        KeyError::ProtectionDomain | KeyError::Rights => EPERM,
+        KeyError::Bounds => EFAULT,
+    })
+}
+
+/// Registers `len` bytes of device memory as a region that begins at address 0. `uses` are the uses of the
+/// device memory. Fails with `EINVAL` without `IBV_ACCESS_ZERO_BASED` (ibv_reg_dm_mr(3)).
 ///
 /// # Safety
-/// A PD of ours.
-pub(super) unsafe fn register_own(
+/// A PD and device memory of ours.
+pub(super) unsafe fn register_dm(
     pd: *mut ibv_pd,
-    addr: *mut c_void,
-    len: usize,
+    (addr, len): (*mut c_void, usize),
     access: u32,
+    uses: &Uses,
 ) -> *mut ibv_mr {
+    if access & ZERO_BASED == 0 {
+        return object_or_null::<ibv_mr>(Err(EINVAL));
+    }
     // SAFETY: passed on.
-    unsafe { register(pd, addr, len, 0, access | ZERO_BASED) }
+    unsafe { register(pd, addr, len, 0, access, uses) }
 }
 
 pub unsafe extern "C" fn ibv_dontfork_range(_base: *mut c_void, _size: usize) -> c_int {

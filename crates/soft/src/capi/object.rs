@@ -1,6 +1,6 @@
 //! The objects behind the pointers that programs hold. Each object begins with its struct from verbs.h.
 
-use crate::errno::{EBUSY, Errno};
+use crate::errno::{EBUSY, EINVAL, Errno};
 use crate::fabric::domains::Domain;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
@@ -10,8 +10,8 @@ use crate::queues::qp::Qp;
 use crate::queues::recv_queue::RecvQueue;
 use crate::sync::lock;
 use doorbell_abi::{
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_wc, ibv_xrcd,
-    verbs_context,
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_td, ibv_wc,
+    ibv_xrcd, verbs_context,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -114,6 +114,16 @@ pub(crate) struct Context {
 pub(crate) struct Pd {
     pub(crate) base: ibv_pd,
     pub(crate) uses: Uses,
+    /// The protection domain and the thread domain (or null) of a parent domain; `None` for other protection
+    /// domains.
+    pub(crate) parent_of: Option<(*mut ibv_pd, *mut ibv_td)>,
+}
+
+/// A thread domain.
+#[repr(C)]
+pub(crate) struct TdObject {
+    pub(crate) base: ibv_td,
+    pub(crate) uses: Uses,
 }
 
 /// A completion channel.
@@ -133,6 +143,8 @@ pub(crate) struct CqObject {
     /// The completion that `ibv_start_poll` or `ibv_next_poll` took last.
     pub(crate) current: ibv_wc,
     pub(crate) uses: Uses,
+    /// The parent domain that the CQ was created in, or null.
+    pub(crate) parent_domain: *mut ibv_pd,
 }
 
 /// A queue pair.
@@ -197,6 +209,13 @@ object!(cq: ibv_cq => CqObject);
 object!(qp: ibv_qp => QpObject);
 object!(srq: ibv_srq => SrqObject);
 object!(xrcd: ibv_xrcd => XrcdObject);
+object!(td: ibv_td => TdObject);
+
+/// Checks that an object, which belongs to context `of`, may be used with `context`. The kernel looks up the
+/// handle of an object in the caller's own context (`EINVAL`).
+pub(crate) fn is_of(context: *mut ibv_context, of: *mut ibv_context) -> Result<(), Errno> {
+    if context == of { Ok(()) } else { Err(EINVAL) }
+}
 
 /// The object behind the pointer to a context.
 ///

@@ -1,9 +1,9 @@
 //! Queue pairs.
 
 use super::handle::hand_out;
-use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, pd, qp, srq, xrcd};
+use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, is_of, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{mw, object_or_null, status, xrc};
+use super::{mw, object_or_null, qp_ex, status, xrc};
 use crate::device;
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
@@ -46,11 +46,11 @@ pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_a
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     // SAFETY: the caller's struct.
-    let made = unsafe { create_extended(&*attr) };
+    let made = unsafe { create_extended(context, &*attr) };
     // SAFETY: as above.
     unsafe { give_back(made, &raw mut (*attr).cap) }
 }
@@ -64,7 +64,10 @@ unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) ->
     object_or_null(made).cast()
 }
 
-unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, Errno> {
+unsafe fn create_extended(
+    context: *mut ibv_context,
+    attr: &ibv_qp_init_attr_ex,
+) -> Result<Box<QpObject>, Errno> {
     let of_type = if attr.qp_type == IBV_QPT_XRC_RECV { INIT_ATTR_XRCD } else { INIT_ATTR_PD };
     let known = of_type | INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
@@ -80,10 +83,13 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
     if attr.comp_mask & of_type == 0 || (attr.pd.is_null() && of_type == INIT_ATTR_PD) {
         return Err(EINVAL);
     }
+    let has_functions = attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0;
     if attr.qp_type == IBV_QPT_XRC_RECV {
         // SAFETY: vouched for by the caller.
-        return unsafe { xrc::create_target(attr) };
+        return unsafe { xrc::create_target(context, attr) };
     }
+    // SAFETY: the PD was checked.
+    is_of(context, unsafe { (*attr.pd).context })?;
     let plain = ibv_qp_init_attr {
         qp_context: attr.qp_context,
         send_cq: attr.send_cq,
@@ -94,7 +100,11 @@ unsafe fn create_extended(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, E
         sq_sig_all: attr.sq_sig_all,
     };
     // SAFETY: vouched for by the caller.
-    unsafe { create(attr.pd, &plain) }
+    let mut object = unsafe { create(attr.pd, &plain)? };
+    if has_functions {
+        qp_ex::set_functions(&mut object.base);
+    }
+    Ok(object)
 }
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
@@ -111,6 +121,10 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     let (pd, send_cq, recv_cq) = unsafe { (pd(pd_pointer), cq(attr.send_cq), cq(attr.recv_cq)) };
     // SAFETY: an SRQ of ours, or null.
     let srq = unsafe { if attr.srq.is_null() { None } else { Some(srq(attr.srq)) } };
+    let srq_context = srq.map_or(pd.base.context, |srq| srq.base.context);
+    for of in [send_cq.base.context, recv_cq.base.context, srq_context] {
+        is_of(pd.base.context, of)?;
+    }
     // SAFETY: the PD's context.
     let owner = unsafe { context(pd.base.context) };
     let made = Qp::new(
@@ -185,8 +199,11 @@ fn c_cap(cap: &QpCap) -> ibv_qp_cap {
     }
 }
 
+/// Returns null for a QP that was created without `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`, as drivers do.
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex {
-    pointer.cast()
+    // SAFETY: a QP of ours.
+    let has_functions = unsafe { qp(pointer) }.base.wr_start.is_some();
+    if has_functions { pointer.cast() } else { null_mut() }
 }
 
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
@@ -293,6 +310,7 @@ pub(crate) fn rust_path(attr: &ibv_ah_attr) -> AhAttr {
     AhAttr {
         port_num: attr.port_num,
         dlid: attr.dlid,
+        sl: attr.sl & 0xf,
         grh: (attr.is_global != 0).then_some(GlobalRoute {
             dgid: Gid(attr.grh.dgid.raw),
             sgid_index: attr.grh.sgid_index,
@@ -314,6 +332,7 @@ pub(crate) fn c_path(path: &AhAttr) -> ibv_ah_attr {
     ibv_ah_attr {
         grh: grh.unwrap_or_default(),
         dlid: path.dlid,
+        sl: path.sl,
         is_global: path.grh.is_some().into(),
         port_num: path.port_num,
         ..ibv_ah_attr::default()

@@ -13,7 +13,7 @@ use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ib
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
 
-/// Sets the function pointers of a QP's struct.
+/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null.
 pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);

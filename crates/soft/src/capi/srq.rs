@@ -1,6 +1,6 @@
 //! Shared receive queues.
 
-use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, pd, process_of, srq, xrcd};
+use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, is_of, pd, process_of, srq, xrcd};
 use super::wr::sges;
 use super::{object_or_null, status};
 use crate::counts;
@@ -34,11 +34,15 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     // SAFETY: the caller's struct.
     let attr_ex = unsafe { &mut *attr };
+    // SAFETY: a PD of ours, or null.
+    if let Some(Err(foreign)) = unsafe { attr_ex.pd.as_ref() }.map(|pd| is_of(context, pd.context)) {
+        return object_or_null::<SrqObject>(Err(foreign)).cast();
+    }
     let srq_type = if attr_ex.comp_mask & INIT_ATTR_TYPE != 0 { attr_ex.srq_type } else { BASIC };
     if srq_type == XRC {
         // SAFETY: the caller's struct.
@@ -64,6 +68,8 @@ unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, 
     let xrc = Some((attr.cq, attr.xrcd));
     // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; objects of ours.
     unsafe {
+        is_of((*attr.xrcd).context, (*attr.cq).context)?;
+        is_of((*attr.xrcd).context, attr.pd.as_ref().ok_or(EINVAL)?.context)?;
         let object = create(attr.pd, &mut *(&raw mut *attr).cast::<ibv_srq_init_attr>(), xrc)?;
         let (cq, xrcd) = (cq(attr.cq), xrcd(attr.xrcd));
         cq.uses.begin();

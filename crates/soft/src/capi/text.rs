@@ -84,43 +84,82 @@ pub unsafe extern "C" fn ibv_port_state_str(state: u32) -> *const c_char {
     name(&[c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"], state)
 }
 
-/// The values of `enum ibv_rate` up to 300 Gb/s: number, multiple of 2.5 Gb/s, and rate in Mb/s.
-const RATES: [(c_int, c_int, c_int); 17] = [
-    (2, 1, 2500),
-    (5, 2, 5000),
-    (3, 4, 10000),
-    (6, 8, 20000),
-    (4, 12, 30000),
-    (7, 16, 40000),
-    (8, 24, 60000),
-    (9, 32, 80000),
-    (10, 48, 120000),
-    (11, 5, 14062),
-    (12, 45, 112500),
-    (13, 22, 56250),
-    (14, 67, 168750),
-    (15, 10, 25781),
-    (16, 40, 103125),
-    (17, 80, 206250),
-    (18, 120, 309375),
+/// The values of `enum ibv_rate`: number, rate in Mb/s, and multiple of 2.5 Gb/s. A rate without a multiple in
+/// rdma-core has [`NO_MULT`].
+const RATES: [(c_int, c_int, c_int); 23] = [
+    (2, 2500, 1),
+    (3, 10000, 4),
+    (4, 30000, 12),
+    (5, 5000, 2),
+    (6, 20000, 8),
+    (7, 40000, 16),
+    (8, 60000, 24),
+    (9, 80000, 32),
+    (10, 120_000, 48),
+    (11, 14062, NO_MULT),
+    (12, 56250, NO_MULT),
+    (13, 112_500, NO_MULT),
+    (14, 168_750, NO_MULT),
+    (15, 25781, NO_MULT),
+    (16, 103_125, NO_MULT),
+    (17, 206_250, NO_MULT),
+    (18, 309_375, NO_MULT),
+    (19, 28125, 11),
+    (20, 53125, 20),
+    (21, 425_000, 160),
+    (22, 637_500, 240),
+    (23, 850_000, 320),
+    (24, 1_275_000, 480),
 ];
 
+/// The result for a rate without a multiple, and for an unknown rate.
+const NO_MULT: c_int = -1;
+
+/// The first rate that `is_it` accepts; `IBV_RATE_MAX` if there is none.
+fn rate_of(is_it: impl Fn(&(c_int, c_int, c_int)) -> bool) -> c_int {
+    RATES.iter().find(|entry| is_it(entry)).map_or(0, |entry| entry.0)
+}
+
 fn rate_to(rate: c_int, value: impl Fn(&(c_int, c_int, c_int)) -> c_int) -> c_int {
-    RATES.iter().find(|entry| entry.0 == rate).map_or(-1, value)
+    RATES.iter().find(|entry| entry.0 == rate).map_or(NO_MULT, value)
 }
 
 pub unsafe extern "C" fn ibv_rate_to_mult(rate: c_int) -> c_int {
-    rate_to(rate, |entry| entry.1)
+    rate_to(rate, |&(_, _, mult)| mult)
 }
 
 pub unsafe extern "C" fn mult_to_ibv_rate(mult: c_int) -> c_int {
-    RATES.iter().find(|entry| entry.1 == mult).map_or(0, |entry| entry.0)
+    rate_of(|&(_, _, known)| known == mult && mult != NO_MULT)
 }
 
 pub unsafe extern "C" fn ibv_rate_to_mbps(rate: c_int) -> c_int {
-    rate_to(rate, |entry| entry.2)
+    rate_to(rate, |&(_, mbps, _)| mbps)
 }
 
 pub unsafe extern "C" fn mbps_to_ibv_rate(mbps: c_int) -> c_int {
-    RATES.iter().find(|entry| entry.2 == mbps).map_or(0, |entry| entry.0)
+    rate_of(|&(_, known, _)| known == mbps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The results are those of rdma-core 44 for all numbers.
+    #[test]
+    fn rates_are_converted_as_by_rdma_core() {
+        // SAFETY: the functions take numbers.
+        unsafe {
+            for (rate, mbps, mult) in [(2, 2500, 1), (12, 56250, -1), (13, 112_500, -1), (19, 28125, 11)] {
+                assert_eq!((ibv_rate_to_mbps(rate), ibv_rate_to_mult(rate)), (mbps, mult), "rate {rate}");
+                assert_eq!(mbps_to_ibv_rate(mbps), rate);
+            }
+            let known = |rate: &c_int| ibv_rate_to_mbps(*rate) != -1;
+            assert!((0..100).filter(known).eq(2..=24));
+            let with_mult = (0..100).filter(|rate| ibv_rate_to_mult(*rate) != -1);
+            assert!(with_mult.eq((2..=10).chain(19..=24)));
+            assert!((2..=24).all(|rate| mbps_to_ibv_rate(ibv_rate_to_mbps(rate)) == rate));
+            assert!((19..=24).all(|rate| mult_to_ibv_rate(ibv_rate_to_mult(rate)) == rate));
+            assert_eq!([mult_to_ibv_rate(-1), mult_to_ibv_rate(10), mbps_to_ibv_rate(1)], [0; 3]);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! XRC domains, and the target QPs that receive requests for the SRQs of a domain.
 
 use super::handle::hand_out;
-use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, xrcd};
+use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, is_of, xrcd};
 use super::{object_or_null, status};
 use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::fabric::domains::Opening;
@@ -81,12 +81,16 @@ pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
 ///
 /// # Safety
 /// The domain is one of ours, or null.
-pub(super) unsafe fn create_target(attr: &ibv_qp_init_attr_ex) -> Result<Box<QpObject>, Errno> {
+pub(super) unsafe fn create_target(
+    context: *mut ibv_context,
+    attr: &ibv_qp_init_attr_ex,
+) -> Result<Box<QpObject>, Errno> {
     if attr.xrcd.is_null() {
         return Err(EINVAL);
     }
     // SAFETY: a domain of ours.
     unsafe {
+        is_of(context, (*attr.xrcd).context)?;
         let made = make_target(xrcd(attr.xrcd))?;
         Ok(target(attr.xrcd, attr.qp_context, made, QpOrigin::Made))
     }
@@ -128,14 +132,14 @@ pub(super) unsafe fn known_elsewhere(object: &QpObject) -> (QpState, QpAttr) {
 }
 
 pub(crate) unsafe extern "C" fn open_qp(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     attr: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {
     // SAFETY: the caller's struct.
-    object_or_null(unsafe { open(&*attr) }).cast()
+    object_or_null(unsafe { open(context, &*attr) }).cast()
 }
 
-unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
+unsafe fn open(opener: *mut ibv_context, attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
     let needed = OPEN_NUM | OPEN_XRCD | OPEN_TYPE;
     if attr.comp_mask & !(needed | OPEN_CONTEXT) != 0 {
         return Err(EOPNOTSUPP);
@@ -147,6 +151,7 @@ unsafe fn open(attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
     // SAFETY: a domain of ours.
     unsafe {
         let domain = xrcd(attr.xrcd);
+        is_of(opener, domain.base.context)?;
         let (process, id) = (context(domain.base.context).process, domain.domain.id);
         if elsewhere(process, attr.qp_num, id).is_none() {
             let made = Qp::open(attr.qp_num, id)?;

@@ -85,6 +85,7 @@ fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) ->
         request: &request,
         pieces: &pieces,
         grh: grh.as_ref(),
+        sl: delivery.sl,
         completing: &NoCompletion,
     };
     match op {

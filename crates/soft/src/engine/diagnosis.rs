@@ -6,7 +6,7 @@ use crate::fabric::link::Link;
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::memory::cause::{Cause, Check, Memory};
-use crate::memory::records::QpRecord;
+use crate::memory::records::{DESTROYED, QpRecord};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::is_missing;
@@ -211,7 +211,11 @@ fn deaf(segment: &Segment, sent: &Unanswered) -> Cause {
     let (state, qp_type) = (qp.shown().state(), qp.qp_type.load(Relaxed));
     let (dest, psn, qkey) = (qp.dest_qpn.load(Relaxed), qp.rq_psn.load(Relaxed), qp.qkey.load(Relaxed));
     let connected = sent.qp_type != QpType::Ud;
-    if !QpState::from_c(state).is_some_and(takes_requests) {
+    if state == DESTROYED {
+        Cause::of(Check::Destroyed, 0)
+    } else if qp.generation.load(Relaxed) == 0 {
+        Cause::of(Check::NoQp, 0)
+    } else if !QpState::from_c(state).is_some_and(takes_requests) {
         Cause::of(Check::State, state.into())
     } else if qp_type != sent.responder_type {
         Cause::of(Check::Type, qp_type.into())

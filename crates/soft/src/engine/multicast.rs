@@ -27,7 +27,7 @@ impl Requester {
     ) -> Outcome {
         let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
         let completing = &OfMany(completing);
-        let message = Message { from, qp_type, request, pieces, grh, completing };
+        let message = Message { from, qp_type, request, pieces, grh, sl: route.sl, completing };
         let mut received = 0;
         for slot in self.process.slots_with_groups() {
             let peer = match self.process.segment.slots.has(slot) {

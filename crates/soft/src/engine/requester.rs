@@ -113,6 +113,8 @@ pub(crate) struct Route {
     pub(crate) max_rd_atomic: u8,
     /// Global route header (UD).
     pub(crate) grh: Option<Header>,
+    /// Service level (UD).
+    pub(crate) sl: u8,
     /// Multicast groups that the datagram goes to instead of a QP (UD).
     pub(crate) groups: Option<GroupAddress>,
 }
@@ -241,7 +243,7 @@ impl Requester {
             responder.establish();
         }
         let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
-        let message = Message { from, qp_type, request, pieces, grh, completing };
+        let message = Message { from, qp_type, request, pieces, grh, sl: route.sl, completing };
         match responder.respond((caches, batch), &verified, &message) {
             Ok(attempt) => {
                 match attempt {

@@ -67,6 +67,8 @@ pub(super) struct Message<'a> {
     pub(super) pieces: &'a [Piece],
     /// Global route header (UD).
     pub(super) grh: Option<&'a Header>,
+    /// Service level (UD).
+    pub(super) sl: u8,
     pub(super) completing: &'a dyn Completing,
 }
 
@@ -542,6 +544,7 @@ impl<'a> Responder<'a> {
             },
             solicited: request.flags.contains(SendFlags::SOLICITED),
             has_grh,
+            sl: message.sl,
             header: header.len() as u32,
             len: request.len,
             number: request.number,
@@ -716,6 +719,7 @@ impl<'a> Responder<'a> {
         RecvDone {
             imm,
             flags: solicited(request.flags) | imm_flag,
+            sl: message.sl,
             src_qp: if message.qp_type == QpType::Ud || self.srq.is_some() { message.from } else { 0 },
             ..RecvDone::of_send(self.qpn, self.generation)
         }

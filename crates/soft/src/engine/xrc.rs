@@ -104,7 +104,7 @@ impl Requester {
             Some((place, srq)) => {
                 let responder = target.with_srq(*place, srq);
                 let (from, qp_type) = (self.num, self.qp_type);
-                let message = Message { from, qp_type, request, pieces, grh: None, completing };
+                let message = Message { from, qp_type, request, pieces, grh: None, sl: 0, completing };
                 // Messages access memory of the SRQ's protection domain.
                 let verified = verified.with_pd(srq.0.record.pd.load(Relaxed));
                 let done = responder.respond((caches, batch), &verified, &message);

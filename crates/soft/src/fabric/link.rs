@@ -81,6 +81,8 @@ const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 const HAS_GRH: u32 = 1 << 2;
 const INVALIDATES: u32 = 1 << 3;
+/// The lowest bit of the service level.
+const SL_AT: u32 = 8;
 
 /// Describes the delivery of a message that was sent in parts. A DELIVER has this as its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,8 @@ pub(crate) struct Delivery {
     /// Whether the message begins with a global route header. Otherwise the `header` bytes are only reserved
     /// for such a header.
     pub(crate) has_grh: bool,
+    /// Service level of the message (0 to 15).
+    pub(crate) sl: u8,
     /// Bytes for a global route header at the beginning of the message.
     pub(crate) header: u32,
     /// Bytes of payload behind the header.
@@ -115,7 +119,8 @@ impl Delivery {
             SendOperand::InvalidatedKey(rkey) => (HAS_IMM | INVALIDATES, u32::from_be(rkey)),
         };
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
-        let flags = operand | bit(self.solicited, SOLICITED) | bit(self.has_grh, HAS_GRH);
+        let sl = u32::from(self.sl) << SL_AT;
+        let flags = operand | bit(self.solicited, SOLICITED) | bit(self.has_grh, HAS_GRH) | sl;
         [
             two(self.to, self.generation),
             two(self.from, flags),
@@ -140,6 +145,7 @@ impl Delivery {
             },
             solicited: flags & SOLICITED != 0,
             has_grh: flags & HAS_GRH != 0,
+            sl: (flags >> SL_AT) as u8 & 0xf,
             header: high(words[2]),
             len: low(words[3]),
             number: words[4],
@@ -464,6 +470,7 @@ mod tests {
                 operand,
                 solicited,
                 has_grh,
+                sl: if solicited { 15 } else { 0 },
                 header: 40,
                 len: u32::MAX,
                 number: 1 << 40,

@@ -544,6 +544,7 @@ mod tests {
             operand: SendOperand::None,
             solicited: false,
             has_grh: false,
+            sl: 0,
             header: 0,
             len: 21,
             number: 1,

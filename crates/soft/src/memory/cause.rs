@@ -67,6 +67,10 @@ pub(crate) enum Check {
     OutOfReach,
     /// The thread of the responder's process that serves peers did not answer a request.
     NoAnswer,
+    /// No QP has had this number yet.
+    NoQp,
+    /// The QP with this number was destroyed.
+    Destroyed,
     /// The responder's QP is in state `found`.
     State,
     /// The responder's QP is of type `found`.
@@ -89,7 +93,7 @@ pub(crate) enum Check {
 
 /// The checks without a [`Memory`]. The number of such a check in a record is its index here plus 1. The
 /// number 0 means no check.
-const PLAIN: [Check; 25] = [
+const PLAIN: [Check; 27] = [
     Check::Changed,
     Check::NotEnabled,
     Check::NoResources,
@@ -115,6 +119,8 @@ const PLAIN: [Check; 25] = [
     Check::Killed,
     Check::NotBound,
     Check::NoSrq,
+    Check::NoQp,
+    Check::Destroyed,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
 const KEYS: [KeyError; 4] =
@@ -276,6 +282,8 @@ impl Display for Cause {
                 "the thread of the responder's process that serves peers has not answered: the \
                  thread is stopped, or gets no processor",
             ),
+            Check::NoQp => f.write_str("no QP of the responder's process has had this number"),
+            Check::Destroyed => f.write_str("the responder's QP was destroyed"),
             Check::State => write!(f, "the responder is in state {}", state_name(found)),
             Check::Type => {
                 let name = match found as u32 {

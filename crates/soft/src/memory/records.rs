@@ -181,14 +181,17 @@ pub(crate) struct Shown(u32);
 
 const STATE_BITS: u32 = 4;
 
+/// The state in the record of a QP that was destroyed. It is no `QpState`.
+pub(crate) const DESTROYED: u32 = (1 << STATE_BITS) - 1;
+
 impl Shown {
     /// The QP's `QpState`, as verbs.h numbers it.
     pub(crate) fn state(self) -> u32 {
         self.0 & ((1 << STATE_BITS) - 1)
     }
 
-    fn with_state(self, state: QpState) -> Shown {
-        Shown(self.0 >> STATE_BITS << STATE_BITS | state.to_c())
+    fn with_state(self, state: u32) -> Shown {
+        Shown(self.0 >> STATE_BITS << STATE_BITS | state)
     }
 }
 
@@ -208,6 +211,15 @@ impl QpRecord {
 
     /// Shows a state to requesters, and with it all earlier changes of the record. Only the owner calls this.
     pub(crate) fn show(&self, state: QpState) {
+        self.show_state(state.to_c());
+    }
+
+    /// Shows requesters that the QP was destroyed. Only the owner calls this.
+    pub(crate) fn show_destroyed(&self) {
+        self.show_state(DESTROYED);
+    }
+
+    fn show_state(&self, state: u32) {
         let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
         self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
     }
@@ -215,7 +227,8 @@ impl QpRecord {
     /// Puts the QP into Err if `from` accepts its current state; returns whether it did so. Requesters call
     /// this.
     pub(crate) fn enter_error(&self, from: impl Fn(u32) -> bool) -> bool {
-        let error = |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err).0);
+        let error =
+            |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err.to_c()).0);
         self.shown.fetch_update(SeqCst, SeqCst, error).is_ok()
     }
 }

@@ -93,7 +93,7 @@ const SEGMENT_BYTES: u64 = ARENA_AT + ARENA_BYTES;
 
 /// Version of the shared layout. Increment it when an entry of the registry or of a segment changes its
 /// meaning but not its size.
-const LAYOUT: u32 = 6;
+const LAYOUT: u32 = 7;
 
 /// The layout as text. Two processes can use each other's segments only if their texts are equal.
 pub(crate) fn layout() -> String {

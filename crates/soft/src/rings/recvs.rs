@@ -743,12 +743,17 @@ pub(crate) struct RecvDone {
     /// The immediate data, in network byte order.
     pub(crate) imm: u32,
     pub(crate) flags: u8,
+    /// QP number of the sender (24 bits), and service level of the message (4 bits).
     pub(crate) src_qp: u32,
+    pub(crate) sl: u8,
     /// Number of payload bytes that the slot carries.
     pub(crate) carried: u8,
 }
 
 const _: () = assert!(CARRIED_BYTES <= u8::MAX as usize);
+
+/// The lowest bit of the service level in the word of `src_qp`.
+const SL_AT: u32 = 24;
 
 impl RecvDone {
     /// The result of a SEND to this QP without immediate data.
@@ -769,7 +774,7 @@ impl RecvDone {
         [
             u64::from(self.qpn) | u64::from(self.generation) << 32,
             u64::from(self.byte_len) | u64::from(self.imm) << 32,
-            u64::from(self.src_qp) | u64::from(u32::from_le_bytes(bytes)) << 32,
+            u64::from(self.src_qp) | u64::from(self.sl) << SL_AT | u64::from(u32::from_le_bytes(bytes)) << 32,
         ]
     }
 
@@ -794,7 +799,8 @@ impl RecvDone {
             generation: (first >> 32) as u32,
             byte_len: second as u32,
             imm: (second >> 32) as u32,
-            src_qp: third as u32,
+            src_qp: third as u32 & ((1 << SL_AT) - 1),
+            sl: (third >> SL_AT) as u8 & 0xf,
             carried: carried.min(CARRIED_BYTES as u8),
             flags,
             status,

@@ -89,7 +89,7 @@ impl Side {
     fn connect(&self, dest: u32, patience: Patience) {
         let rc = self.qp.qp_type() == QpType::Rc;
         let when_rc = |n: u8| rc.then_some(n);
-        let path = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
+        let path = AhAttr { port_num: 1, dlid: crate::device::lid(), sl: 0, grh: None };
         let steps = [
             QpAttr {
                 pkey_index: Some(0),
@@ -134,7 +134,7 @@ impl Side {
     /// Creates an address handle for the device's own port.
     fn own_path(&self) -> AhHandle {
         let process = Process::current().expect("this process can use the device");
-        let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), grh: None };
+        let attr = AhAttr { port_num: 1, dlid: crate::device::lid(), sl: 0, grh: None };
         let path = crate::path::Path::new(&attr).expect("a path");
         process.paths.add(path).expect("an address handle")
     }

@@ -396,7 +396,7 @@ impl Net {
 pub(crate) fn attributes(setup: &Setup, dest_qp_num: u32) -> [QpAttr; 3] {
     let rc = setup.qp_type == QpType::Rc;
     let ud = setup.qp_type == QpType::Ud;
-    let ah = AhAttr { port_num: 1, dlid: 1, grh: None };
+    let ah = AhAttr { port_num: 1, dlid: 1, sl: 0, grh: None };
     let init = QpAttr {
         qp_state: Some(QpState::Init),
         pkey_index: Some(0),

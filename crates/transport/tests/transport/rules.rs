@@ -685,8 +685,9 @@ fn transitions_need_their_attributes_and_no_others() {
         QpAttr { timeout: Some(32), ..last },
         QpAttr { retry_cnt: Some(8), ..last },
         QpAttr { rnr_retry: Some(8), ..last },
-        QpAttr { min_rnr_timer: Some(32), ..last },
     ] {
         assert!(check_modify(QpState::Rtr, QpType::Rc, &bad).is_err(), "{bad:?}");
     }
+    let any_timer = QpAttr { min_rnr_timer: Some(255), ..last };
+    assert_eq!(check_modify(QpState::Rtr, QpType::Rc, &any_timer), Ok(QpState::Rts));
 }

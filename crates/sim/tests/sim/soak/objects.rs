@@ -136,7 +136,7 @@ impl<P: Provider> Device<P> {
             let grh = draw.maybe(50, |draw| {
                 GlobalRoute::new(Gid(std::array::from_fn(|_| draw.any() as u8)), draw.any() as u8)
             });
-            pd.create_ah(&AhAttr { port_num, dlid: draw.any() as u16, grh })
+            pd.create_ah(&AhAttr { port_num, dlid: draw.any() as u16, sl: 0, grh })
         } else {
             Ah::to_endpoint(pd, port, to)
         };

@@ -320,6 +320,7 @@ impl<'p, P: Provider> Thread<'p, P> {
         let path = |draw: &mut Draw| AhAttr {
             port_num: draw.below(4) as u8,
             dlid: draw.below(12) as u16,
+            sl: 0,
             grh: None,
         };
         let states = [QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Err, QpState::Sqe];

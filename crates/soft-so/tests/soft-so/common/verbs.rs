@@ -5,14 +5,15 @@ use super::own_time::HANGS;
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route,
-    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
-    ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma,
-    ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc,
+    ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
+    ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands,
+    ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc, verbs_context,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::fmt;
+use std::mem::offset_of;
 use std::ptr::null_mut;
 use std::str::FromStr;
 use std::time::Instant;
@@ -23,6 +24,24 @@ pub(crate) const QKEY: u32 = 0x1234_5678;
 const DEPTH: u32 = 64;
 const SGES: u32 = 4;
 const INLINE: u32 = 64;
+
+const USUAL: ibv_qp_cap = ibv_qp_cap {
+    max_send_wr: DEPTH,
+    max_recv_wr: DEPTH,
+    max_send_sge: SGES,
+    max_recv_sge: SGES,
+    max_inline_data: INLINE,
+};
+
+/// `IBV_QP_INIT_ATTR_PD`, `_SEND_OPS_FLAGS`.
+pub(crate) const INIT_ATTR_PD: u32 = 1;
+pub(crate) const INIT_ATTR_SEND_OPS_FLAGS: u32 = 1 << 6;
+
+/// The operations that verbs.h calls by the context's table.
+pub(crate) fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context {
+    // SAFETY: each context is part of a `verbs_context`.
+    unsafe { &*context.byte_sub(offset_of!(verbs_context, context)).cast() }
+}
 
 /// Finds a function by name in the loaded libraries.
 pub(crate) fn function(name: &CStr) -> *mut c_void {
@@ -162,6 +181,21 @@ impl Node {
     /// Creates one more QP in state Init, and returns its index.
     pub(crate) fn add_qp(&mut self, qp_type: QpType, cq: *mut ibv_cq, srq: *mut ibv_srq) -> usize {
         self.qps.push(create_qp(self.pd, cq, qp_type, srq));
+        self.init(self.qps.len() - 1);
+        self.qps.len() - 1
+    }
+
+    /// Creates one more RC QP in state Init, for ibv_wr_post(3). Returns its index.
+    pub(crate) fn add_extended_qp(&mut self) -> usize {
+        // SAFETY: the struct has integers and pointers, which may be zero.
+        let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+        (attr.send_cq, attr.recv_cq, attr.pd) = (self.cq, self.cq, self.pd);
+        (attr.cap, attr.qp_type) = (USUAL, QpType::Rc.to_c());
+        attr.comp_mask = INIT_ATTR_PD | INIT_ATTR_SEND_OPS_FLAGS;
+        // SAFETY: the objects are live, and the struct belongs to this function.
+        let qp = unsafe { ops(self.context).create_qp_ex.expect("it is served")(self.context, &mut attr) };
+        assert!(!qp.is_null(), "a QP cannot be made");
+        self.qps.push(qp);
         self.init(self.qps.len() - 1);
         self.qps.len() - 1
     }
@@ -466,14 +500,7 @@ pub(crate) fn state(state: QpState) -> ibv_qp_attr {
 }
 
 fn create_qp(pd: *mut ibv_pd, cq: *mut ibv_cq, qp_type: QpType, srq: *mut ibv_srq) -> *mut ibv_qp {
-    let cap = ibv_qp_cap {
-        max_send_wr: DEPTH,
-        max_recv_wr: DEPTH,
-        max_send_sge: SGES,
-        max_recv_sge: SGES,
-        max_inline_data: INLINE,
-    };
-    create_qp_of(pd, cq, qp_type, srq, cap)
+    create_qp_of(pd, cq, qp_type, srq, USUAL)
 }
 
 fn create_qp_of(

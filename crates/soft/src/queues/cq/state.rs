@@ -14,7 +14,7 @@ use crate::rings::completions::{CompletionRing, RecvNotice, RingPlace};
 use crate::rings::recvs::{Receipt, RecvDone, SOLICITED, SlotState, end_lane};
 use crate::sync::lock;
 use crate::watch::flights::Flights;
-use doorbell_abi::{CEnum, ibv_wc};
+use doorbell_abi::{CEnum, IBV_WC_GRH, ibv_wc};
 use doorbell_launch::counts::qp::RecvCounter;
 use doorbell_verbs::{WcOpcode, WcStatus};
 use std::collections::{HashMap, VecDeque};
@@ -756,11 +756,13 @@ impl CqState {
     }
 }
 
-/// The completion of a RECV. `lid` is the LID of the sender's port.
+/// The completion of a RECV. `lid` is the LID of the sender's port. It is 0 on Ethernet, where each message has
+/// a global route header.
 #[inline(always)]
 fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
     let TakenRecv { wr_id, done, placed } = taken;
     let status = if *placed { done.status.into() } else { WcStatus::LocProtErr.to_c() };
+    let route = if lid == 0 { IBV_WC_GRH } else { 0 };
     ibv_wc {
         wr_id: *wr_id,
         status,
@@ -769,8 +771,9 @@ fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
         imm_data: done.imm,
         qp_num: done.qpn,
         src_qp: done.src_qp,
-        wc_flags: (done.flags & !SOLICITED).into(),
+        wc_flags: u32::from(done.flags & !SOLICITED) | route,
         slid: lid,
+        sl: done.sl,
         ..ibv_wc::default()
     }
 }

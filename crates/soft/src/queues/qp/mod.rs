@@ -255,12 +255,14 @@ impl Qp {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
         let before = sends.state;
-        let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before)?)?;
+        let attr = &self.role.own(attr);
+        let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before))?;
         check_device_limits(attr)?;
+        let path = attr.ah_attr.as_ref().map(|path| Path::new(path).ok_or(EINVAL)).transpose()?;
         merge(&mut sends.attr, attr);
         sends.scratch.forget_peer();
-        if let Some(path) = attr.ah_attr {
-            sends.leads_here = Path::new(&path).is_some_and(|path| path.is_reachable);
+        if let Some(path) = path {
+            sends.leads_here = path.is_reachable;
         }
         self.publish(&sends.attr);
         let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
@@ -458,7 +460,7 @@ impl Qp {
             // Release: a process that sees domain 0 also sees that the QP's windows are gone.
             domain.store(0, Release);
         }
-        self.record.show(QpState::Reset);
+        self.record.show_destroyed();
         reach(Point::Resetting);
         // This wait comes before the payloads are placed below, because a sender may be placing them.
         self.requester.process.wait_for_copies("ibv_destroy_qp(3)");
@@ -485,16 +487,11 @@ impl Qp {
 
 /// The device's own limits, checked besides the rules of ibv_modify_qp(3).
 fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
-    let ports = [attr.port_num, attr.ah_attr.map(|ah| ah.port_num)];
-    let wrong = ports.into_iter().flatten().any(|port| port != device::PORT)
+    let wrong = attr.port_num.is_some_and(|port| port != device::PORT)
         || attr.pkey_index.is_some_and(|index| index >= device::PKEYS)
         || attr.path_mtu.is_some_and(|mtu| mtu > device::MTU)
         || attr.max_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
-        || attr.max_dest_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
-        || attr
-            .ah_attr
-            .and_then(|ah| ah.grh)
-            .is_some_and(|route| usize::from(route.sgid_index) >= device::gids().len());
+        || attr.max_dest_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic);
     if wrong { Err(EINVAL) } else { Ok(()) }
 }
 

@@ -2,7 +2,6 @@
 //! only receives. Each request names an SRQ of the target's domain, which provides the RECV. In all other
 //! respects, both roles behave like RC QPs.
 
-use crate::errno::{EINVAL, Errno};
 use crate::fabric::domains::DomainId;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_verbs::{QpAttr, QpState, QpType};
@@ -42,29 +41,27 @@ impl QpRole {
         }
     }
 
-    /// Adds the attributes that ibv_modify_qp(3) requires for RC but this role lacks, with value 0. An
-    /// initiator has no responder attributes, and a target has no requester attributes. Returns `EINVAL` if
-    /// the program sets one of them. `before` is the QP's state before the call.
-    pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> Result<QpAttr, Errno> {
-        let mut all = *attr;
-        let (none_of, is_next) = match self {
-            QpRole::Plain => return Ok(all),
-            QpRole::Initiator => {
-                let own = [&mut all.max_dest_rd_atomic, &mut all.min_rnr_timer];
-                (Vec::from(own), (QpState::Init, QpState::Rtr))
-            }
-            QpRole::Target(_) => {
-                let own = [&mut all.retry_cnt, &mut all.rnr_retry, &mut all.max_rd_atomic];
-                (Vec::from(own), (QpState::Rtr, QpState::Rts))
-            }
-        };
-        let needs = (Some(before), attr.qp_state) == (Some(is_next.0), Some(is_next.1));
-        for field in none_of {
-            if field.is_some() {
-                return Err(EINVAL);
-            }
-            *field = needs.then_some(0);
+    /// The attributes in `attr` that this role has. An initiator has no responder attributes, and a target has
+    /// no requester attributes. The kernel ignores the others, too (`modify_qp_mask` in uverbs_cmd.c).
+    pub(super) fn own(self, attr: &QpAttr) -> QpAttr {
+        match self {
+            QpRole::Plain => *attr,
+            QpRole::Initiator => QpAttr { max_dest_rd_atomic: None, min_rnr_timer: None, ..*attr },
+            QpRole::Target(_) => QpAttr { retry_cnt: None, rnr_retry: None, max_rd_atomic: None, ..*attr },
         }
-        Ok(all)
+    }
+
+    /// Adds the attributes that ibv_modify_qp(3) requires for RC but this role lacks, with value 0. `before`
+    /// is the QP's state before the call.
+    pub(super) fn completed(self, attr: &QpAttr, before: QpState) -> QpAttr {
+        match (self, before, attr.qp_state) {
+            (QpRole::Initiator, QpState::Init, Some(QpState::Rtr)) => {
+                QpAttr { max_dest_rd_atomic: Some(0), min_rnr_timer: Some(0), ..*attr }
+            }
+            (QpRole::Target(_), QpState::Rtr, Some(QpState::Rts)) => {
+                QpAttr { retry_cnt: Some(0), rnr_retry: Some(0), max_rd_atomic: Some(0), ..*attr }
+            }
+            _ => *attr,
+        }
     }
 }

@@ -324,7 +324,7 @@ fn route(sends: &Sends, paths: &Paths, request: &Request<'_>) -> Route {
     match request.dest {
         None => {
             let dest_qpn = attr.dest_qp_num.filter(|_| sends.leads_here);
-            Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None, groups: None }
+            Route { dest_qpn, sq_psn, qkey: 0, max_rd_atomic, grh: None, sl: 0, groups: None }
         }
         Some(dest) => {
             let qkey = sent_qkey(&dest, attr.qkey.unwrap_or(0));
@@ -333,7 +333,8 @@ fn route(sends: &Sends, paths: &Paths, request: &Request<'_>) -> Route {
             let grh = path.and_then(|path| path.header(request.len, request.op.imm_data().is_some()));
             let is_multicast = dest.qpn == MULTICAST_QPN;
             let groups = path.filter(|_| is_multicast).and_then(|path| path.groups());
-            Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh, groups }
+            let sl = path.map_or(0, |path| path.sl);
+            Route { dest_qpn, sq_psn, qkey, max_rd_atomic, grh, sl, groups }
         }
     }
 }

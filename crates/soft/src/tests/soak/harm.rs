@@ -129,7 +129,7 @@ pub(super) fn misbehave() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED.fetch_add(1, SeqCst));
     let Ok(process) = Process::current() else { return };
     let segment = process.segment;
-    let is_used = |n: &usize| segment.qp(*n).is_some_and(|qp| qp.shown().state() != 0);
+    let is_used = |n: &usize| segment.qp(*n).is_some_and(|qp| ![0, DESTROYED].contains(&qp.shown().state()));
     let used: Vec<usize> = (0..QPS).filter(is_used).collect();
     for _ in 0..20 {
         if let Some(index) = used.get(random.next_u64() as usize % used.len().max(1)) {

@@ -50,7 +50,7 @@ pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch)
 }
 
 fn send(process: &Process, sender: &Queue) {
-    let attr = AhAttr { port_num: 1, dlid: GROUP.lid, grh: None };
+    let attr = AhAttr { port_num: 1, dlid: GROUP.lid, sl: 0, grh: None };
     let ah = process.paths.add(Path::new(&attr).expect("a path")).expect("an address handle");
     let dest = UdDest { ah, qpn: MULTICAST_QPN, qkey: 7 };
     let wr = SendWr { dest: Some(dest), flags: SendFlags::SIGNALED, ..SendWr::new(0, SendOp::Send, &[]) };
