@@ -2,8 +2,9 @@
 
 use crate::{AhHandle, Opcode, SendFlags, WcOpcode, WcStatus};
 
-/// A scatter/gather element, laid out as `struct ibv_sge`.
-#[repr(C)]
+/// A scatter/gather element, laid out as `struct ibv_sge`, except that it needs no alignment. libiscsi embeds
+/// `struct ibv_sge` in a packed struct, and x86 processors accept that.
+#[repr(C, packed)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Sge {
     /// Virtual address.

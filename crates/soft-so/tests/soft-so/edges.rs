@@ -3,10 +3,10 @@
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
-use crate::common::verbs::{Endpoint, INLINED, Node, SIGNALED, Wr, call, errno};
+use crate::common::verbs::{Endpoint, INLINED, Node, SIGNALED, Wr, c_wr, call, errno};
 use doorbell_abi::{
     CEnum, ibv_comp_channel, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_recv_wr,
-    ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
+    ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr,
 };
 use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, QpType, RemoteAddr, SendOp, WcStatus};
@@ -24,6 +24,7 @@ fn program() {
     match role.split_whitespace().collect::<Vec<_>>()[..] {
         ["notified"] => be_notified(),
         ["inlines"] => inline_unasked(),
+        ["unaligned"] => post_unaligned(),
         ["registers"] => register(),
         ["sparse", begins] => reach_sparse(begins == "begins"),
         ["refuses", srq] => refuse_writes(srq == "srq"),
@@ -90,6 +91,53 @@ fn a_notification_that_was_asked_for_stays() {
 
 const PAGE: usize = 4096;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// An SGE at an odd address. libiscsi too embeds an SGE in a packed struct.
+#[repr(C, packed)]
+struct Unaligned {
+    before: u8,
+    sge: ibv_sge,
+}
+
+/// Posts a RECV and sends with SGEs that are not aligned.
+fn post_unaligned() {
+    let node = Node::open(BYTES, 1);
+    let own = node.endpoint(0);
+    node.connect(0, &own);
+    // SAFETY: the memory region is live.
+    let lkey = unsafe { (*node.mr).lkey };
+    let sge = |offset| ibv_sge { addr: own.at(offset).addr, length: 64, lkey };
+    let mut receives = Unaligned { before: 0, sge: sge(0) };
+    let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &raw mut receives.sge, num_sge: 1 };
+    let mut bad = null_mut();
+    // SAFETY: the QP is live, and the work request outlives the call.
+    let posted = unsafe { (*node.context).ops.post_recv.expect("it is served")(node.qps[0], &mut wr, &mut bad) };
+    assert_eq!(posted, 0);
+    let send = |op: SendOp, offset: usize, flags: u32| {
+        let mut sends = Unaligned { before: 0, sge: sge(offset) };
+        let mut wr = c_wr(&Wr { op, buffers: &[], flags: SIGNALED | flags }, &mut []);
+        (wr.sg_list, wr.num_sge) = (&raw mut sends.sge, 1);
+        let mut bad = null_mut();
+        // SAFETY: the QP is live, and the work request outlives the call.
+        let posted =
+            unsafe { (*node.context).ops.post_send.expect("it is served")(node.qps[0], &mut wr, &mut bad) };
+        assert_eq!(posted, 0, "{op:?}");
+    };
+    node.fill(BYTES / 2, 64, 1);
+    send(SendOp::Send, BYTES / 2, 0);
+    node.completions(2);
+    assert!(node.is_all(0, 64, 1));
+    node.fill(BYTES / 2, 64, 2);
+    send(SendOp::Write(own.at(64)), BYTES / 2, INLINED);
+    send(SendOp::Read(own.at(BYTES / 2)), 128, 0);
+    node.completions(2);
+    assert!(node.is_all(64, 128, 2));
+}
+
+#[test]
+fn sges_need_no_alignment() {
+    alone(Link::Ib, HERE, "unaligned");
+}
 
 /// Checks that a QP accepts as much inline payload as it reports, even if the program requests less.
 fn inline_unasked() {

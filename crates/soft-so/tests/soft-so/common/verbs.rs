@@ -525,7 +525,7 @@ fn create_qp_of(
     qp
 }
 
-fn c_wr(wr: &Wr<'_>, sges: &mut [ibv_sge]) -> ibv_send_wr {
+pub(crate) fn c_wr(wr: &Wr<'_>, sges: &mut [ibv_sge]) -> ibv_send_wr {
     let rdma = |remote: RemoteAddr| ibv_send_wr_rdma { remote_addr: remote.addr, rkey: remote.rkey };
     let atomic = |remote: RemoteAddr, compare_add, swap| ibv_send_wr_operands {
         atomic: ibv_send_wr_atomic { remote_addr: remote.addr, compare_add, swap, rkey: remote.rkey },
