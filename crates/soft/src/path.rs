@@ -44,7 +44,7 @@ impl Path {
             // An Ethernet port has no addresses but GIDs.
             let ib = link_layer() == LinkLayer::Infiniband;
             let is_reachable = attr.dlid == lid();
-            return ib.then(|| Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
+            return ib.then_some(Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
         };
         gids().get(usize::from(route.sgid_index))?;
         let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);

@@ -44,8 +44,8 @@ pub unsafe extern "C" fn ibv_create_cq(
 }
 
 /// # Safety
-/// `pointer` is a context of ours; `channel_pointer` is null or a channel of ours, and `parent_domain` is null
-/// or a parent domain of ours.
+/// `pointer` is a context of ours. `channel_pointer` is null or a channel of ours, and `parent_domain` is
+/// null or a parent domain of ours.
 pub(crate) unsafe fn create(
     pointer: *mut ibv_context,
     cqe: u32,
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_in
 /// `IBV_CQ_ATTR_MODERATE`.
 const ATTR_MODERATE: u32 = 1;
 
-/// Accepts CQ moderation within the limits of ibv_query_device_ex(3). Moderation only allows a device to delay
-/// events, so this device reports each event at once.
+/// Accepts CQ moderation within the limits of ibv_query_device_ex(3). Moderation only allows a device to
+/// delay events, so this device reports each event at once.
 pub(crate) unsafe extern "C" fn modify_cq(_pointer: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: the caller's struct.
     let ibv_modify_cq_attr { attr_mask, moderate } = unsafe { *attr };

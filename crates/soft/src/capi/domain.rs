@@ -1,5 +1,5 @@
-//! Thread domains and parent domains. A thread domain allows a device to leave out locks. This device keeps its
-//! locks, so objects of a parent domain work like objects of the protection domain in it.
+//! Thread domains and parent domains. A thread domain allows a device to leave out locks. This device keeps
+//! its locks, so objects of a parent domain work like objects of the protection domain in it.
 
 use super::object::{Pd, TdObject, Uses, is_of, pd, td};
 use super::{object_or_null, status};

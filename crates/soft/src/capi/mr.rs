@@ -108,8 +108,8 @@ unsafe fn register_buffer(
 struct Mr {
     base: ibv_mr,
     access: u32,
-    /// The uses of the device memory that the region lies in; null for other regions. The device memory cannot
-    /// be freed before the region is deregistered.
+    /// The uses of the device memory that the region lies in; null for other regions. The device memory
+    /// cannot be freed before the region is deregistered.
     dm: *const Uses,
 }
 

@@ -84,8 +84,8 @@ pub unsafe extern "C" fn ibv_port_state_str(state: u32) -> *const c_char {
     name(&[c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"], state)
 }
 
-/// The values of `enum ibv_rate`: number, rate in Mb/s, and multiple of 2.5 Gb/s. A rate without a multiple in
-/// rdma-core has [`NO_MULT`].
+/// The values of `enum ibv_rate`: number, rate in Mb/s, and multiple of 2.5 Gb/s. A rate without a multiple
+/// in rdma-core has [`NO_MULT`].
 const RATES: [(c_int, c_int, c_int); 23] = [
     (2, 2500, 1),
     (3, 10000, 4),

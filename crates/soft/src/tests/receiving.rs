@@ -248,6 +248,7 @@ fn a_message_is_found_in_whichever_slot_it_is() {
 fn an_empty_cq_shrinks_below_its_posted_recvs() {
     let memory = buffer(process());
     let side = Side::new(process(), QpType::Rc, CAP, 64);
+    side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
     (0..DEPTH.into()).for_each(|n| side.qp.post_recv(n, &recv_sge(&memory)).expect("there is room"));
     side.cq.resize(DEPTH / 2).expect("the CQ is empty");
 }

@@ -756,8 +756,8 @@ impl CqState {
     }
 }
 
-/// The completion of a RECV. `lid` is the LID of the sender's port. It is 0 on Ethernet, where each message has
-/// a global route header.
+/// The completion of a RECV. `lid` is the LID of the sender's port. It is 0 on Ethernet, where each message
+/// has a global route header.
 #[inline(always)]
 fn completion(taken: &TakenRecv, lid: u16) -> ibv_wc {
     let TakenRecv { wr_id, done, placed } = taken;

@@ -41,8 +41,8 @@ impl QpRole {
         }
     }
 
-    /// The attributes in `attr` that this role has. An initiator has no responder attributes, and a target has
-    /// no requester attributes. The kernel ignores the others, too (`modify_qp_mask` in uverbs_cmd.c).
+    /// The attributes in `attr` that this role has. An initiator has no responder attributes, and a target
+    /// has no requester attributes. The kernel ignores the others, too (`modify_qp_mask` in uverbs_cmd.c).
     pub(super) fn own(self, attr: &QpAttr) -> QpAttr {
         match self {
             QpRole::Plain => *attr,
