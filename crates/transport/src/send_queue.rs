@@ -228,7 +228,7 @@ mod tests {
             for position in released..posted {
                 let wqe = queue.wqe(queue.slot(position));
                 assert_eq!((wqe.wr_id, wqe.sges.len()), (position, 1 + position as usize % 2));
-                assert_eq!(wqe.sges[0].addr, position, "depth {depth}, round {round}");
+                assert_eq!({ wqe.sges[0].addr }, position, "depth {depth}, round {round}");
             }
             queue.release(queue.slot(released) as u32, posted);
             released += 1;
