@@ -103,9 +103,9 @@ fn check_inline(wr: &SendWr<'_>, view: &View) -> Result<(), VerbsError> {
     }
     match wr.sg_list.iter().find(|s| !view.covers(s.addr, s.length.into())) {
         None => Ok(()),
-        Some(&Sge { addr, length, .. }) => {
-            Err(invalid(format!("inline payload of {length} bytes at {addr:#x} is not memory of this machine")))
-        }
+        Some(&Sge { addr, length, .. }) => Err(invalid(format!(
+            "inline payload of {length} bytes at {addr:#x} is not memory of this machine"
+        ))),
     }
 }
 

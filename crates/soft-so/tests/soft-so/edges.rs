@@ -111,7 +111,8 @@ fn post_unaligned() {
     let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &raw mut receives.sge, num_sge: 1 };
     let mut bad = null_mut();
     // SAFETY: the QP is live, and the work request outlives the call.
-    let posted = unsafe { (*node.context).ops.post_recv.expect("it is served")(node.qps[0], &mut wr, &mut bad) };
+    let posted =
+        unsafe { (*node.context).ops.post_recv.expect("it is served")(node.qps[0], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
     let send = |op: SendOp, offset: usize, flags: u32| {
         let mut sends = Unaligned { before: 0, sge: sge(offset) };

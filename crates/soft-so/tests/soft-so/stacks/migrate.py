@@ -1,11 +1,9 @@
 """Migrates a running machine of QEMU to another QEMU by RDMA. Both machines have no disk and execute the BIOS."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 MACHINE = "qemu-system-x86_64 -M q35 -accel tcg -m 32 -display none -nodefaults -serial none".split()

@@ -1,7 +1,7 @@
 //! Generates and checks `docs/programs.md`. The page lists the runs of all packages, the tested versions, and
 //! the programs that do not run.
 
-use super::{Run, fio, libfabric, mpi, perftest, qperf, rdmacm, ucx, wheels};
+use super::{Run, dapl, fio, libfabric, machines, mpi, perftest, qperf, rdmacm, ucx, wheels};
 use std::path::Path;
 use std::process::Command;
 
@@ -27,7 +27,7 @@ const NOT: [(&str, &str); 5] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
-    let tables: [&'static [Run]; 8] = [
+    let tables: [&'static [Run]; 10] = [
         &rdmacm::RUNS,
         &perftest::RUNS,
         &qperf::RUNS,
@@ -35,6 +35,8 @@ fn all() -> impl Iterator<Item = &'static Run> {
         &ucx::RUNS,
         &mpi::RUNS,
         &fio::RUNS,
+        &machines::RUNS,
+        &dapl::RUNS,
         &wheels::RUNS,
     ];
     tables.into_iter().flatten()
