@@ -31,12 +31,14 @@ if child:
         assert engine.transfer_sync_read(peer, at, int(there), BYTES) == 0
         assert room.raw == data
     engine.put_signal(peer, at, int(there), BYTES, b"all").wait()
-    link.readline()
+    link.write(b"all\n")
+    assert link.readline()
     link.write(b"end\n")
     engine.close()
     assert os.waitpid(child, 0)[1] == 0
     print(f"{TIMES} WRITEs and READs of {BYTES} bytes")
 else:
+    assert link.readline(), "the writer has gone"
     while not engine.recv_msg(timeout_ms=1000):
         pass
     link.write(b"right\n")

@@ -8,7 +8,7 @@ pub(super) const RUNS: [Run; 1] = [Run {
     server: &["-P", "doorbell", "-b", "65536", "-B", "20", "-D", "-s"],
     client: &["-P", "doorbell", "-b", "65536", "-B", "20", "-D", "-h", "127.0.0.1"],
     env: &[("DAT_OVERRIDE", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/dat.conf"))],
-    bytes: 1000 * 65536,
+    bytes: 2 * 1000 * 65536,
     says: "DAPL Test Complete. PASSED",
     ..RUN
 }];

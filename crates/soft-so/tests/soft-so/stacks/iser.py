@@ -2,6 +2,7 @@
 iSCSI portal, which the programs do not use.
 """
 
+import atexit
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ with open(disk, "wb") as file:
 os.environ["TGT_IPC_SOCKET"] = f"{folder.name}/socket"
 # tgtd without a portal would take iSCSI's TCP port. The port of iSER is one of this fabric.
 server = subprocess.Popen(["tgtd", "-f", "--iscsi", f"portal=127.0.0.1:{sys.argv[1]}"], stderr=subprocess.DEVNULL)
+# tgt 1.0.85 crashes if tgtadm ends it.
+atexit.register(server.kill)
 
 
 def admin(arguments, **options):
@@ -44,7 +47,4 @@ with open(disk, "rb") as file:
     for at in range(TIMES):
         file.seek(at << 20)
         assert file.read(BYTES) == bytes([at + 1]) * BYTES
-# tgt 1.0.85 crashes at its own end.
-server.kill()
-server.wait()
 print(f"{TIMES} writes and reads of {BYTES} bytes")

@@ -22,6 +22,7 @@ pub(super) const RUNS: [Run; 2] = [
         client: &[ISER, PORT],
         bytes: 2 * 16 * 65536,
         says: "16 writes and reads of 65536 bytes",
+        exits_at_once: true,
         ..BASE
     },
 ];

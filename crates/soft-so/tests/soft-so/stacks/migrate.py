@@ -1,5 +1,6 @@
 """Migrates a running machine of QEMU to another QEMU by RDMA. Both machines have no disk and execute the BIOS."""
 
+import atexit
 import json
 import socket
 import subprocess
@@ -17,6 +18,7 @@ class Qemu:
         ours, theirs = socket.socketpair()
         monitor = ["-chardev", f"socket,id=q,fd={theirs.fileno()}", "-mon", "chardev=q,mode=control"]
         self.process = subprocess.Popen([*MACHINE, *monitor, *options], pass_fds=[theirs.fileno()])
+        atexit.register(self.process.kill)
         theirs.close()
         self.link = ours.makefile("rw")
         self.link.readline()

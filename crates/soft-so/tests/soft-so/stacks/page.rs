@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Programs that do not run, and the reasons.
-const NOT: [(&str, &str); 5] = [
+const NOT: [(&str, &str); 9] = [
     (
         "`rping`, sometimes at its end",
         "A thread of rping asks for an event after rping closed the channel, and prints the error. A NIC disconnects more slowly than the software NIC.",
@@ -24,6 +24,31 @@ const NOT: [(&str, &str); 5] = [
         "On a busy machine, the client can notice the server's exit together with the last bytes, and prints an error.",
     ),
     ("`udpong`", "The client does not end, for an unknown reason."),
+    (
+        "`oshrun` without `--mca memory ^patcher`",
+        "Open MPI 4.1.4 calls a hook of a module that it has unloaded, when a thread of PMIx ends.",
+    ),
+    ("`iscsi-test-cu iser:`", "libiscsi 1.19.0 crashes in a thread of its own. The reason is unknown."),
+    (
+        "`qemu-io` by iSER, writes of 512 KiB or more",
+        "The write does not end, for an unknown reason. Writes of 256 KiB pass.",
+    ),
+    (
+        "`starway` of PyPI with UCX 1.13.1",
+        "UCX aborts after all messages when the client closes. Starway needs UCX 1.18.",
+    ),
+];
+
+/// Released programs that could not be tried, or that cannot run in a test, with the reasons.
+const UNAVAILABLE: [(&str, &str); 5] = [
+    ("UCXX, Dask and commux of PyPI", "The UCX of these wheels has no transport of verbs."),
+    ("nvmeof and spdk of PyPI", "Both need a target of NVMe over RDMA, which no package contains."),
+    ("NFS-Ganesha and GlusterFS of Debian", "Their packages have no RDMA."),
+    ("Intel MPI and oneCCL of PyPI", "Their wheels of 80 MB and more are too large for a test."),
+    (
+        "MPICH 5.0.2 and Open MPI 5.0.11 of PyPI, jucx 1.12.1 of Maven",
+        "They run by hand, by UCX. Both MPIs also run by libfabric. pip installs their libraries only into an environment of its own.",
+    ),
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
@@ -61,7 +86,7 @@ fn page(version: impl Fn(&str) -> String) -> String {
          All transports but RDMA are off.\n\
          - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on\n  \
          the transport in the table. Without Doorbell's library, the first run of each package must fail. Mooncake\n  \
-         is the exception, because it then uses TCP.\n\
+         and PeerCache are the exceptions, because they then use TCP.\n\
          - **Time.** Late RECVs cost [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets\n  \
          RNR NAKs: some 15 of 0.64 ms each. `--timers fast` avoids these waits.\n\
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI\n  \
@@ -78,6 +103,10 @@ fn page(version: impl Fn(&str) -> String) -> String {
     }
     page += "\n## Programs that fail\n\n| program | reason |\n|---|---|\n";
     for (what, why) in NOT {
+        page += &format!("| {what} | {why} |\n");
+    }
+    page += "\n## Programs without a test\n\n| program | reason |\n|---|---|\n";
+    for (what, why) in UNAVAILABLE {
         page += &format!("| {what} | {why} |\n");
     }
     page
