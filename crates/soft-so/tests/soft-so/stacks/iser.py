@@ -18,7 +18,8 @@ with open(disk, "wb") as file:
     file.truncate(16 << 20)
 os.environ["TGT_IPC_SOCKET"] = f"{folder.name}/socket"
 # tgtd without a portal would take iSCSI's TCP port. The port of iSER is one of this fabric.
-server = subprocess.Popen(["tgtd", "-f", "--iscsi", f"portal=127.0.0.1:{sys.argv[1]}"], stderr=subprocess.DEVNULL)
+portal = f"portal=127.0.0.1:{sys.argv[1]}"
+server = subprocess.Popen(["tgtd", "-f", "--iscsi", portal], stderr=subprocess.DEVNULL)
 # tgt 1.0.85 crashes if tgtadm ends it.
 atexit.register(server.kill)
 

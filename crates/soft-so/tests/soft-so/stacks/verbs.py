@@ -1,4 +1,4 @@
-"""Connects two processes by the Python binding ibverbs: WRITEs, SENDs, READs and atomic operations, with checks.
+"""Exchanges data between two processes by the Python binding ibverbs, with checks of the data.
 
 The argument is the folder that contains ibverbs.
 """
