@@ -1,4 +1,4 @@
-"""Migrates a running machine of QEMU to another QEMU by RDMA. The machine has no disk and executes its BIOS."""
+"""Migrates a running machine of QEMU to another QEMU by RDMA. The machine has no disk and runs its BIOS."""
 
 import atexit
 import json

@@ -1,5 +1,5 @@
-//! Runs scripts with Open MPI and MPICH over UCX: a ping-pong between two ranks, sums over all ranks, and puts
-//! and gets of OpenSHMEM.
+//! Runs scripts with Open MPI and MPICH over UCX: a ping-pong between two ranks, sums over all ranks, and
+//! puts and gets of OpenSHMEM.
 
 use super::{RUN, Ready, Run, pass};
 

@@ -31,7 +31,7 @@ const NOT: [(&str, &str); 10] = [
     ("`iscsi-test-cu iser:`", "libiscsi 1.19.0 crashes in a thread of its own. The reason is unknown."),
     (
         "`qemu-io` by iSER, writes of 512 KiB or more",
-        "The write does not end, for an unknown reason. Writes of 256 KiB pass.",
+        "libiscsi 1.19.0 does not send the command, so the write does not end. Writes of 256 KiB pass.",
     ),
     (
         "Intel MPI 2021.15 of PyPI by `verbs;ofi_rxm`, at its end",
