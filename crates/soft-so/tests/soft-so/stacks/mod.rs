@@ -4,7 +4,6 @@
 //!
 //! `page` generates `docs/programs.md` from these runs.
 
-mod dapl;
 mod fio;
 mod libfabric;
 mod machines;

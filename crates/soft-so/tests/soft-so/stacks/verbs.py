@@ -12,7 +12,10 @@ BYTES, TIMES = 1 << 16, 20
 
 ends = socket.socketpair()
 child = os.fork()
-link = ends[0 if child else 1].makefile("rwb", buffering=0)
+mine, other = ends if child else reversed(ends)
+# Without this, nobody would notice that the other process has gone.
+other.close()
+link = mine.makefile("rwb", buffering=0)
 
 sys.path.insert(0, sys.argv[1])
 import ibverbs as ib
