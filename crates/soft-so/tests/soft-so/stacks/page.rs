@@ -103,8 +103,8 @@ fn page(version: impl Fn(&str) -> String) -> String {
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI\n  \
          are tested only if `cargo xtask test` can get them.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
-         ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the calls of NCCL's network plugin. More\n\
-         tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
+         ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the calls of NCCL's network plugin.\n\
+         More tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
          (`pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );

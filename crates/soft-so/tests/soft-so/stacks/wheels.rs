@@ -75,8 +75,8 @@ fn programs() {
     for run in [nixl, ibverbs, connex] {
         pass(&[run]);
     }
-    // Mooncake and PeerCache cannot switch off TCP, and use it if they find no device. So their runs also succeed
-    // without the library. The counts of the NIC show that they used verbs.
+    // Mooncake and PeerCache cannot switch off TCP, and use it if they find no device. So their runs also
+    // succeed without the library. The counts of the NIC show that they used verbs.
     assert!(mooncake.passes());
     assert!(peercache.passes());
 }
