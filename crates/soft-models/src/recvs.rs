@@ -371,12 +371,12 @@ fn placed(taken_by: TakenBy) {
     assert!(shared.send_carried(1).is_some() && shared.take_carried(1).is_some());
 }
 
-/// Runs [`placed`] in a queue of one sender.
+/// Runs `placed` in a queue of one sender.
 pub fn placed_in_turn() -> u64 {
     check("placed in turn", ModelBounds { preemptions: None }, || placed(TakenBy::One))
 }
 
-/// Runs [`placed`] in a queue of several senders.
+/// Runs `placed` in a queue of several senders.
 pub fn placed_in_slot() -> u64 {
     check("placed in slot", ModelBounds { preemptions: None }, || placed(TakenBy::Several))
 }

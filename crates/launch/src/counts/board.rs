@@ -78,7 +78,7 @@ impl Board {
         Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
     }
 
-    /// Opens the board at an address that [`Board::address`] returned. The process that created the board
+    /// Opens the board at an address that `Board::address` returned. The process that created the board
     /// must still run.
     ///
     /// # Errors
