@@ -9,8 +9,8 @@ use super::process::Process;
 use crate::memory::copies::{RunningCopy, running};
 use crate::memory::regions::Revoked;
 use crate::point::{Point, reach};
-use crate::sync::lock;
 use crate::sync::platform::global_fence;
+use crate::sync::{lock, thread_state};
 use doorbell_launch::say::say;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -124,12 +124,6 @@ impl Process {
     /// Whether the process with this claimer number is stopped, by a signal or by a debugger. `false` if that
     /// cannot be found out.
     fn is_stopped(&self, who: u32) -> bool {
-        let stat = self.pid_of(who).map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")));
-        // The state follows the name. The name is in parentheses and may hold any character.
-        let state = stat.and_then(Result::ok).and_then(|stat| {
-            let (_, rest) = stat.rsplit_once(')')?;
-            rest.trim_start().chars().next()
-        });
-        matches!(state, Some('T' | 't'))
+        matches!(self.pid_of(who).and_then(thread_state), Some('T' | 't'))
     }
 }

@@ -1,7 +1,7 @@
 //! A lock between processes. If its holder exits or is killed, another thread takes the lock over.
 
 use super::records::LockRecord;
-use crate::sync::thread_id;
+use crate::sync::{thread_id, thread_state};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -87,10 +87,7 @@ impl Drop for Guard<'_> {
 
 /// Whether a thread runs or may run again. A zombie, which has exited and was not yet waited for, does not.
 fn is_alive(thread: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return false };
-    // The state follows the name, which is in parentheses and may contain any character.
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    !matches!(thread_state(thread), Some('Z' | 'X') | None)
 }
 
 #[cfg(test)]

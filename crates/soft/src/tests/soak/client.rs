@@ -5,6 +5,7 @@ use super::traffic::{self, LONGEST, Way};
 use super::watch::Watch;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
+use crate::sync::thread_state;
 use doorbell_abi::{CEnum, ibv_wc};
 use doorbell_verbs::*;
 use std::collections::BTreeSet;
@@ -223,8 +224,7 @@ impl Client {
 fn is_held_up(process: &'static Process, dest: u32, op: &SendOp) -> bool {
     let (SendOp::FetchAdd { remote, .. } | SendOp::CompareSwap { remote, .. }) = op else { return false };
     let holder = process.look_at(dest, |segment| Some(segment.atomic_lock(remote.addr).holder.load(Relaxed)));
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", holder.unwrap_or(0))).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    holder.and_then(thread_state) == Some('T')
 }
 
 impl Link {
