@@ -175,8 +175,9 @@ impl Server {
         for queue in [srq, rc, uc, fault] {
             watch.timed("destroy", || drop(queue));
         }
-        // Polls the completions of the destroyed QPs, which stay in the CQ.
+        // Polls the completions of the destroyed QPs, which stay in the CQs.
         self.drain(self.shared.clone(), watch);
+        self.drain(self.beside.clone(), watch);
         let of_client = |wr_id: &u64| parts_of(*wr_id).1 != client || parts_of(*wr_id).0 == Some(Way::Srq);
         self.posted.retain(of_client);
     }
