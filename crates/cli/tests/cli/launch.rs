@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A test fails if it waits for longer than this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The `doorbell` command with a terminal's signal dispositions. If a script runs the tests in the
 /// background, they ignore SIGINT and SIGQUIT. Without this function, the command would ignore them, too.

@@ -1,6 +1,7 @@
 //! Tests the order in which programs see the effects of a QP: completions, bytes in memory, and events. Each
 //! test runs in a process of its own, because it arms points of the code for the whole process.
 
+use super::own_time::HANGS;
 use super::peer::{Buffer, OPEN, Peer, RECV_BYTES, arena, buffer, exact};
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
@@ -18,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// An environment variable that names the test that a process runs.
 const ALONE: &str = "DOORBELL_TEST_ALONE";
-/// The longest wait for a result that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than all retries of a request on a QP from [`Peer::connect`] take.
 const TIMEOUTS: Duration = Duration::from_millis(20);
 
@@ -622,7 +621,7 @@ fn sender_stops() {
                 peer(|peer| drop(peer.process.wait()));
                 let begin = Instant::now();
                 while ids_of(&side).is_empty() {
-                    assert!(begin.elapsed() < PATIENCE, "the message is lost: {about}");
+                    assert!(begin.elapsed() < HANGS, "the message is lost: {about}");
                 }
                 assert_eq!(word.load(SeqCst), 7, "{about}");
                 continue;

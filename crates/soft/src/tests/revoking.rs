@@ -3,6 +3,7 @@
 //! A test halts a copy at a point, revokes the copy's rights, and then reuses the memory. No byte of the copy
 //! may arrive afterwards.
 
+use super::own_time::HANGS;
 use super::peer::{Peer, exact};
 use super::{PD, Side};
 use crate::fabric::process::Process;
@@ -42,8 +43,6 @@ const BYTES: usize = 2 * PAGE;
 /// The value of the memory's bytes before the copy, and after the program reuses the memory.
 const OLD: u8 = 0x11;
 const REUSED: u8 = 0x55;
-/// The longest wait for something that must happen.
-const EVENTUALLY: Duration = Duration::from_secs(60);
 
 /// The kind of memory. A peer accesses each kind in a different way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +213,7 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < EVENTUALLY, "{what}");
+        assert!(begin.elapsed() < HANGS, "{what}");
         std::thread::yield_now();
     }
 }
