@@ -2,9 +2,9 @@
 //! owner sees the complete result.
 
 use crate::fabric::peer::Owner;
+use crate::memory::copy::Piece;
 use crate::memory::records::{CqRing, QpRecord, RqRecord, RqSlot, SenderTurn};
 use crate::memory::segment::Segment;
-use crate::memory::transfer::Piece;
 use crate::rings::completions::{CompletionRing, RingPlace};
 use crate::rings::recvs::{
     Carried, Completer, PlacingStep, Receipt, RecvDone, SlotPhase, SlotState, Slots, begin_taking, end_lane,

@@ -2,6 +2,7 @@
 
 #[path = "../../../soft/src/memory/copies.rs"]
 pub(crate) mod copies;
+pub(crate) mod copy;
 #[path = "../../../soft/src/memory/records.rs"]
 pub(crate) mod records;
 pub(crate) mod segment;

@@ -1,12 +1,5 @@
 //! Stands in for the module of `doorbell-soft` that copies payload.
 
-/// A piece of memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    pub(crate) addr: u64,
-    pub(crate) len: usize,
-}
-
 /// Copies a few bytes.
 ///
 /// # Safety

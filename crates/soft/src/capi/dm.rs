@@ -4,7 +4,8 @@ use super::object::{Uses, is_of};
 use super::object_or_null;
 use crate::device::MAX_DM;
 use crate::errno::{EINVAL, ENOMEM, Errno};
-use crate::memory::transfer::{self, Far, Piece};
+use crate::memory::copy::Piece;
+use crate::memory::transfer::{self, Far};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use libc::{c_int, c_void};
 

@@ -7,7 +7,8 @@
 use super::attempt::{Attempt, Outcome};
 use super::request::{Request, RequestOp};
 use crate::fabric::copier::{Copier, Copying, KeptCopying};
-use crate::memory::transfer::{Direction, Piece, Unreachable, Vectors};
+use crate::memory::copy::Piece;
+use crate::memory::transfer::{Direction, Unreachable, Vectors};
 use doorbell_verbs::{SendFlags, SendOp, Sge};
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,17 +7,9 @@
 //! it copies them to their buffers. In nearly all programs, RECVs use other memory than READs and WRITEs, and
 //! no payload is placed in this way.
 
-use super::far_memory::FarMemory;
-use super::refusal::Refusal;
-use super::responder::{Caches, Responder};
-use super::verified::MemoryUse;
 use crate::memory::segment::Segment;
-use crate::memory::transfer::{self, Piece};
-use crate::rings::recvs::{Carried, Placing, PlacingStep, Receipt};
-use std::sync::atomic::Ordering::*;
+use crate::rings::recvs::Receipt;
 
-/// Number of times that the sender checks whether the receiver has finished copying a payload.
-const ASKS: u32 = 200;
 /// `CarriedSends::push` removes finished parts only if the list has at least this many parts.
 const FEW: usize = 64;
 
@@ -35,11 +27,11 @@ pub(super) struct CarriedPart {
 
 /// A part of a message that was sent.
 #[derive(Clone, Copy, Debug)]
-struct SentPart {
-    part: CarriedPart,
+pub(super) struct SentPart {
+    pub(super) part: CarriedPart,
     /// The number of the receiver's process, and the [`Receipt`], which names the RECV that the message took.
     process: u64,
-    receipt: Receipt,
+    pub(super) receipt: Receipt,
 }
 
 /// The messages of a QP whose payload may not be in place yet, in the order of sending.
@@ -139,93 +131,23 @@ impl CarriedSends {
         let is_there = |sent: &SentPart| sent.process == process && sent.touches(host, len);
         self.sent.iter().rposition(is_there).map_or(0, |last| last + 1)
     }
-}
 
-impl Responder<'_> {
-    /// If the payload of an earlier message of the QP goes to one of these bytes, places that payload and all
-    /// earlier payloads to this process. So the next request finds them in the buffers. `host` is an address
-    /// in the responder's process.
-    #[inline(always)]
-    pub(super) fn place_carried(&self, caches: &mut Caches, (host, len): (u64, u64)) -> Result<(), Refusal> {
-        match caches.carried.touches(host, len) {
-            true => self.place_until(caches, host, len),
-            false => Ok(()),
-        }
+    /// The parts to place before the `len` bytes at `host` of this process are touched, in the order of
+    /// sending. Forgets the parts that their receiver has already placed.
+    pub(super) fn parts_before(&mut self, to: (u64, &Segment), host: u64, len: u64) -> Vec<SentPart> {
+        self.remove_placed(to);
+        let until = self.until(to.0, host, len);
+        self.sent[..until].iter().filter(|sent| sent.process == to.0).copied().collect()
     }
 
-    #[cold]
-    fn place_until(&self, caches: &mut Caches, host: u64, len: u64) -> Result<(), Refusal> {
-        let process = self.process_number();
-        let mut carried = std::mem::take(&mut caches.carried);
-        carried.remove_placed((process, self.segment));
-        let until = carried.until(process, host, len);
-        let here = carried.sent[..until].iter().filter(|sent| sent.process == process).copied();
-        let parts: Vec<SentPart> = here.collect();
-        let placed = parts
-            .chunk_by(|one, other| one.receipt == other.receipt)
-            .try_for_each(|message| self.place_message(caches, message));
-        if placed.is_ok() {
-            let mut nth = 0;
-            carried.sent.retain(|sent| {
-                nth += 1;
-                nth > until || sent.process != process
-            });
-            carried.find_bounds();
-        }
-        caches.carried = carried;
-        placed
-    }
-
-    /// Places the payload of a message, unless its receiver has it.
-    fn place_message(&self, caches: &mut Caches, parts: &[SentPart]) -> Result<(), Refusal> {
-        let Some(SentPart { receipt, .. }) = parts.first() else { return Ok(()) };
-        let completer = self.completer();
-        for _ in 0..ASKS {
-            match receipt.begin_placing(self.segment, completer.claimer) {
-                PlacingStep::Over => return Ok(()),
-                PlacingStep::Busy => std::hint::spin_loop(),
-                PlacingStep::Begun(placing) => {
-                    let (done, payload) = placing.payload();
-                    self.end_placing(caches, placing, &payload, parts);
-                    completer.wake_again(receipt, &done);
-                    return Ok(());
-                }
-            }
-        }
-        Err(Refusal::Taking)
-    }
-
-    /// Copies a payload to the buffers of its RECV. If that is impossible, the receiver copies it.
-    fn end_placing(&self, caches: &mut Caches, placing: Placing<'_>, payload: &Carried, parts: &[SentPart]) {
-        let rq = self.segment.rq(parts[0].receipt.rq() as usize);
-        let used = MemoryUse::Recv { pd: rq.map_or(0, |rq| rq.pd.load(Relaxed)) };
-        let placed = parts.iter().try_for_each(|sent| self.place_part(caches, used, payload, &sent.part));
-        placing.end(placed.is_ok());
-    }
-
-    fn place_part(
-        &self,
-        caches: &mut Caches,
-        used: MemoryUse,
-        payload: &Carried,
-        part: &CarriedPart,
-    ) -> Result<(), Refusal> {
-        let len = u64::from(part.len);
-        let place = *self.find(caches, used, part.key)?.0;
-        let addr = part.host.wrapping_sub(place.host).wrapping_add(place.region.addr);
-        let offset = used.check(&place, addr, len)?;
-        let piece = payload.as_piece();
-        if u64::from(part.from) + len > piece.len as u64 {
-            return Err(Refusal::Silence);
-        }
-        match self.far(&mut caches.views, &place, used, (offset, len))? {
-            FarMemory::Reached(far) => {
-                let from = Piece { addr: piece.addr + u64::from(part.from), len: len as usize };
-                Ok(transfer::write(&[from], far)?)
-            }
-            // The receiver's service thread writes only to regions with IBV_ACCESS_REMOTE_WRITE. The buffer
-            // of a RECV needs only IBV_ACCESS_LOCAL_WRITE.
-            FarMemory::Served(..) => Err(Refusal::Silence),
-        }
+    /// Removes the first `count` parts of messages to this process.
+    pub(super) fn remove_first(&mut self, process: u64, count: usize) {
+        let mut left = count;
+        self.sent.retain(|sent| {
+            let goes = left > 0 && sent.process == process;
+            left -= usize::from(goes);
+            !goes
+        });
+        self.find_bounds();
     }
 }

@@ -9,7 +9,7 @@ use crate::fabric::link::{Delivery, SendOperand};
 use crate::fabric::peer::Owner;
 use crate::fabric::process::Process;
 use crate::fabric::service::Delivers;
-use crate::memory::transfer::Piece;
+use crate::memory::copy::Piece;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_verbs::{GRH_BYTES, QpType, SendFlags, SendOp};
 use std::sync::atomic::Ordering::*;

@@ -1,7 +1,8 @@
 //! Memory of the responder, accessed directly or through the service thread of its process.
 
 use crate::fabric::link::{Link, ServedBytes, Ticket};
-use crate::memory::transfer::{self, Far, Piece, Unreachable};
+use crate::memory::copy::Piece;
+use crate::memory::transfer::{self, Far, Unreachable};
 
 /// The location of a region's bytes.
 #[derive(Clone, Copy, Debug)]

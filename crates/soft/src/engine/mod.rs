@@ -10,6 +10,7 @@ pub(crate) mod direct;
 mod far_memory;
 mod invalidate;
 mod multicast;
+mod placing;
 mod refusal;
 pub(crate) mod request;
 pub(crate) mod requester;

@@ -20,10 +20,11 @@ use crate::fabric::pipe::tell;
 use crate::fabric::process::{Process, say_unreachable};
 use crate::fabric::words::Word;
 use crate::memory::cause::{Blame, Cause, Check, Memory};
+use crate::memory::copy::Piece;
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
 use crate::memory::segment::{Segment, Unmapped};
-use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
+use crate::memory::transfer::{self, Direction, Far, Unreachable};
 use crate::path::Header;
 use crate::point::{Point, reach};
 use crate::rings::completions::overrun;
@@ -430,7 +431,7 @@ impl<'a> Responder<'a> {
         let (is_in_arena, object) = (place.shared.is_some(), place.object);
         let lock = |pid: &dyn Display, is_mapped: bool| {
             let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
-            self.process.lock_word(word, pid).ok_or(Refusal::Silence)
+            self.process.word_locks().lock_word(word, pid).ok_or(Refusal::Silence)
         };
         // As for a READ, the completion comes after messages that the peer sent before. The peer may react to
         // the change of the word, so the completion is entered before the change.

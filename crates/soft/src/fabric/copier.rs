@@ -3,14 +3,14 @@
 //! access to its memory can wait for the copy.
 
 use super::peer::Peer;
+use super::spare_copies::SpareCopies;
 use crate::memory::copies::{self, CopyFence};
 use crate::memory::records::CopyRecord;
 use crate::memory::segment::Segment;
 use crate::point::{Point, reach};
-use crate::sync::lock;
 use std::mem::forget;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
-use std::sync::{Arc, Mutex};
 
 /// This process as a holder of copy records.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +20,6 @@ pub(crate) struct CopyHolder {
     /// Whether a `global_fence` of another process acts on this process's threads.
     pub(super) takes_fence: bool,
 }
-
-/// Indices of the copy records in one process's segment that this process holds and no requester uses.
-#[derive(Debug, Default)]
-pub(crate) struct SpareCopies(Mutex<Vec<usize>>);
 
 /// A requester that accesses the memory of one process. One thread at a time uses a requester: either the
 /// thread holds the lock of a queue, or the requester belongs to this thread alone.
@@ -49,10 +45,10 @@ unsafe impl Send for Copier {}
 unsafe impl Sync for Copier {}
 
 impl CopiedProcess {
-    fn spare(&self) -> &Mutex<Vec<usize>> {
+    fn spare(&self) -> &SpareCopies {
         match self {
-            CopiedProcess::This(spare) => &spare.0,
-            CopiedProcess::Peer(peer) => &peer.spare_copies.0,
+            CopiedProcess::This(spare) => spare,
+            CopiedProcess::Peer(peer) => &peer.spare_copies,
         }
     }
 }
@@ -82,8 +78,7 @@ impl Copier {
         holder: CopyHolder,
         is_gone: impl Fn(u32) -> bool,
     ) -> Option<Arc<Copier>> {
-        let spare = lock(at.spare()).pop();
-        let index = spare.or_else(|| copies::take(segment, holder.number, is_gone))?;
+        let index = at.spare().take().or_else(|| copies::take(segment, holder.number, is_gone))?;
         let record = std::ptr::from_ref(segment.copy(index)?);
         // Relaxed: the owner stores the flag before any other process can find the segment.
         let has_fence = segment.copies().has_fence.load(Relaxed) != 0;
@@ -119,7 +114,7 @@ impl Copier {
 
 impl Drop for Copier {
     fn drop(&mut self) {
-        lock(self.at.spare()).push(self.index);
+        self.at.spare().give_back(self.index);
     }
 }
 

@@ -8,9 +8,10 @@
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use crate::memory::copy::Piece;
 use crate::memory::copy::split;
 use crate::memory::records::EventRecord;
-use crate::memory::transfer::{Piece, Unreachable};
+use crate::memory::transfer::Unreachable;
 use crate::point::{Point, reach};
 use crate::sync::lock;
 use doorbell_transport::AtomicOp;

@@ -16,5 +16,6 @@ pub(crate) mod ptrace;
 pub(crate) mod registry;
 mod revoking;
 pub(crate) mod service;
+pub(crate) mod spare_copies;
 pub(crate) mod wire;
 pub(crate) mod words;

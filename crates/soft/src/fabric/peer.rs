@@ -1,10 +1,10 @@
 //! Another process that uses the device.
 
-use super::copier::SpareCopies;
 use super::link::{Link, Met};
 use super::mapping::Views;
 use super::member::FabricMember;
 use super::registry::Registry;
+use super::spare_copies::SpareCopies;
 use crate::memory::records::EventRecord;
 use crate::memory::segment::Segment;
 use crate::sync::lock;

@@ -1,6 +1,6 @@
 //! This process as a user of the device.
 
-use super::copier::{Copier, CopyHolder, SpareCopies};
+use super::copier::{Copier, CopyHolder};
 use super::domains::{Domain, Domains, Opening};
 use super::link::Meeting;
 use super::member::FabricMember;
@@ -9,7 +9,8 @@ use super::progress::Progress;
 use super::ptrace;
 use super::registry::Registry;
 use super::service::{self, ServedProcess};
-use super::words::WordMutexes;
+use super::spare_copies::SpareCopies;
+use super::words::{WordLocks, WordMutexes};
 use crate::descriptors::Private;
 use crate::errno::{ENOMEM, Errno};
 use crate::identity::{FabricPlace, Identity};
@@ -61,7 +62,7 @@ pub(crate) struct Process {
     /// Copies to or from this process's memory that no call waits for any more: the counts in their copy
     /// records, by the records' indices.
     pub(super) given_up: Mutex<HashMap<usize, u64>>,
-    pub(super) word_mutexes: WordMutexes,
+    word_mutexes: WordMutexes,
     /// The name of the socket for requests of peers, if this process has one.
     listens_as: Option<String>,
     registry: Registry,
@@ -90,8 +91,9 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { member, segment, ref regions, .. } = *process;
-            let copier = process.copier()?;
-            service::start(ServedProcess { member, segment, regions, copier }, listener).map_err(explain)?;
+            let (copier, words) = (process.copier()?, process.word_locks());
+            let served = ServedProcess { member, segment, regions, copier, words };
+            service::start(served, listener).map_err(explain)?;
         }
         CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
         Ok(process)
@@ -204,8 +206,8 @@ impl Process {
         }
     }
 
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
+    pub(crate) fn word_locks(&self) -> WordLocks<'_> {
+        WordLocks { mutexes: &self.word_mutexes, registry: &self.registry }
     }
 
     /// The fabric's folder. It exists as long as this process belongs to the fabric.

@@ -10,16 +10,16 @@ use super::mapping;
 use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::process::Process;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
-use super::words::Word;
+use super::words::{Word, WordLocks};
 use crate::descriptors::Private;
+use crate::memory::copy::Piece;
 use crate::memory::maps;
 use crate::memory::objects::HostMemory;
 use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
 use crate::memory::segment::Segment;
-use crate::memory::transfer::{self, Direction, Far, Piece, Unreachable};
+use crate::memory::transfer::{self, Direction, Far, Unreachable};
 use crate::point::{Point, reach};
 use crate::thread::spawn;
 use doorbell_abi::CEnum;
@@ -79,6 +79,7 @@ pub(crate) struct ServedProcess {
     pub(crate) regions: &'static Regions,
     /// The thread's own requester, whose copy record covers its accesses to this process's memory.
     pub(crate) copier: Arc<Copier>,
+    pub(crate) words: WordLocks<'static>,
 }
 
 /// Starts the service thread.
@@ -372,9 +373,8 @@ fn carry_out_atomic(
         Some(view) => Some(view.address(0)),
         None => (!reaches_itself()).then_some(addr as *mut u8),
     };
-    let process = Process::current().map_err(|_| Refused)?;
     let word = Word { segment: served.segment, addr, object, is_mapped: mapped.is_some() };
-    let Some(_others) = process.lock_word(word, "self") else { return Ok(None) };
+    let Some(_others) = served.words.lock_word(word, "self") else { return Ok(None) };
     if let Some(word) = mapped {
         // SAFETY: aligned, and mapped by `own` or within a region, which the program keeps mapped while it is
         // registered.
@@ -394,6 +394,7 @@ fn wake(head: &Head) {
 mod tests {
     use super::super::copier::CopyHolder;
     use super::super::link::SendOperand;
+    use super::super::process::Process;
     use super::*;
     use doorbell_transport::Region;
 
@@ -421,7 +422,8 @@ mod tests {
             let holder = CopyHolder { number: 1, takes_fence: false };
             let own = (segment, &*Box::leak(Box::default()));
             let copier = Copier::own(own, holder, |_| false).expect("a copy record");
-            let served = ServedProcess { member: MEMBER, segment, regions, copier };
+            let words = Process::current().expect("a process").word_locks();
+            let served = ServedProcess { member: MEMBER, segment, regions, copier, words };
             Asking { served, caller: Caller::new(one), other, sequence: 0 }
         }
 

@@ -1,7 +1,7 @@
 //! Messages between a process and the service thread of another process. Each message is one packet of a
 //! SOCK_SEQPACKET socket: a head of eight words, and bytes that follow the head.
 
-use crate::memory::transfer::Piece;
+use crate::memory::copy::Piece;
 use doorbell_launch::trust::user;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

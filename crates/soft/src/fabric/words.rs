@@ -10,7 +10,6 @@
 //!   segment, use the processor's atomics, and acquire the first lock. A process of another IPC namespace
 //!   cannot map the segment, and acquires the second lock as well.
 
-use super::process::Process;
 use super::registry::Registry;
 use crate::memory::lock;
 use crate::memory::maps;
@@ -81,11 +80,18 @@ impl Drop for ObjectGuard<'_> {
     }
 }
 
-impl Process {
+/// All locks for words that this process may change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WordLocks<'a> {
+    pub(super) mutexes: &'a WordMutexes,
+    pub(super) registry: &'a Registry,
+}
+
+impl<'a> WordLocks<'a> {
     /// Locks a word for an atomic. `pid` is the PID of the process that owns the region, or `self`. `None` if
     /// another holder does not release a lock within 50 ms, or if the word's memory object cannot be found
     /// out.
-    pub(crate) fn lock_word<'a>(&'a self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
+    pub(crate) fn lock_word(self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
         let object = maps::object_of_word(object, pid, addr)?;
         let is_system_v = object.is_system_v();
@@ -105,12 +111,12 @@ impl Process {
         Some(WordGuard { _object: object, _own: own })
     }
 
-    fn lock_object(&self, number: ObjectNumber, at: u64) -> Option<ObjectGuard<'_>> {
+    fn lock_object(self, number: ObjectNumber, at: u64) -> Option<ObjectGuard<'a>> {
         let lock = number.lock_of(at);
         // Another thread holds this mutex for at most `GIVE_UP` while it waits for the byte's lock, and then
         // for one copy.
-        let mutex = crate::sync::lock(&self.word_mutexes.0[lock as usize % MUTEXES]);
-        let registry = self.registry();
+        let mutex = crate::sync::lock(&self.mutexes.0[lock as usize % MUTEXES]);
+        let registry = self.registry;
         let guard = ObjectGuard { registry, at: LOCKS_AT + lock % LOCKS, _mutex: mutex };
         let begin = Instant::now();
         let is_given_up =

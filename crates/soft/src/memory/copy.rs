@@ -11,9 +11,10 @@
 //!
 //! `tests/placing.rs` checks these rules: it executes the copies instruction by instruction.
 
-use super::transfer::Piece;
 use crate::point::{Point, reach};
+use libc::iovec;
 use std::arch::asm;
+use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
 /// Bytes of a word, the largest unit.
@@ -26,6 +27,20 @@ const VECTORS_FROM: usize = 128;
 const VECTOR: usize = 32;
 /// Bytes of the intermediate buffer of `split_units`.
 const KEPT: usize = 512;
+
+/// A piece of memory of this process or another one, laid out as an `iovec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Piece {
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+}
+
+const _: () = {
+    assert!(size_of::<Piece>() == size_of::<iovec>() && align_of::<Piece>() == align_of::<iovec>());
+    assert!(offset_of!(Piece, addr) == offset_of!(iovec, iov_base));
+    assert!(offset_of!(Piece, len) == offset_of!(iovec, iov_len));
+};
 
 /// Copies one range to another, in the units and the order that the module documents.
 ///

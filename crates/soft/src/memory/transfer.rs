@@ -1,29 +1,15 @@
 //! Moves payload: within this process, to and from shared memory, and to and from other processes by
 //! process_vm_writev(2) and process_vm_readv(2).
 
-use super::{copy, maps};
+use super::copy::{self, Piece};
+use super::maps;
 use crate::errno::Errno;
 use crate::point::{Point, reach};
 use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
 use libc::iovec;
-use std::mem::{align_of, offset_of, size_of};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-
-/// A piece of memory of this process or another one, laid out as an `iovec`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Piece {
-    pub(crate) addr: u64,
-    pub(crate) len: usize,
-}
-
-const _: () = {
-    assert!(size_of::<Piece>() == size_of::<iovec>() && align_of::<Piece>() == align_of::<iovec>());
-    assert!(offset_of!(Piece, addr) == offset_of!(iovec, iov_base));
-    assert!(offset_of!(Piece, len) == offset_of!(iovec, iov_len));
-};
 
 /// Memory of the far side, which is the responder of a message.
 #[derive(Clone, Copy, Debug)]

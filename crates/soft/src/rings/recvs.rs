@@ -16,9 +16,10 @@
 use super::completions;
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
+use crate::memory::copy::Piece;
 use crate::memory::records::*;
 use crate::memory::segment::Segment;
-use crate::memory::transfer::{Piece, copy_short};
+use crate::memory::transfer::copy_short;
 use crate::point::{Point, reach};
 use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 use doorbell_abi::CEnum;

@@ -8,8 +8,9 @@
 use super::peer::exact;
 use super::{PD, Patience, Side};
 use crate::fabric::process::Process;
+use crate::memory::copy::Piece;
 use crate::memory::objects::{HostMemory, Object};
-use crate::memory::transfer::{self, Far, Piece};
+use crate::memory::transfer::{self, Far};
 use crate::point::{Point, arm};
 use doorbell_launch::variables;
 use doorbell_transport::Region;

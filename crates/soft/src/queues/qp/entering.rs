@@ -2,7 +2,6 @@
 //! request. It is due when the request is done.
 
 use super::Qp;
-use super::sending::done_of;
 use crate::engine::completing::Completing;
 use crate::engine::request::Request;
 use crate::fabric::peer::Owner;
@@ -70,6 +69,12 @@ impl Qp {
             self.share.progress.set_entered(number - 1);
         }
     }
+}
+
+/// `wr_id`, opcode and length in the completion of a work request.
+#[inline(always)]
+pub(super) fn done_of(request: &Request<'_>) -> (u64, u32, u32) {
+    (request.wr_id, request.op.wc_opcode(), request.len)
 }
 
 /// The completion of a work request that the engine carries out.

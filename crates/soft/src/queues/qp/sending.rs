@@ -1,6 +1,6 @@
 //! Carries out the work requests of a QP: at once, gathered with others of their list, or later.
 
-use super::entering::Entering;
+use super::entering::{Entering, done_of};
 use super::waiting::{SILENT_RETRY, SendWait, WaitingWhat, WaitingWr};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
@@ -307,12 +307,6 @@ impl Waiting for Qp {
     fn waits(&self) -> bool {
         self.sends.try_lock().is_none_or(|sends| !sends.queue.is_empty())
     }
-}
-
-/// `wr_id`, opcode and length in the completion of a work request.
-#[inline(always)]
-pub(super) fn done_of(request: &Request<'_>) -> (u64, u32, u32) {
-    (request.wr_id, request.op.wc_opcode(), request.len)
 }
 
 /// The destination of a work request.
