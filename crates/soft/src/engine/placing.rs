@@ -1,5 +1,5 @@
-//! Places the payloads of [`CarriedSends`](super::carried::CarriedSends) in the buffers of their RECVs, before
-//! a later request touches these buffers.
+//! Places the payloads of [`CarriedSends`](super::carried::CarriedSends) in the buffers of their RECVs,
+//! before a later request touches these buffers.
 
 use super::carried::{CarriedPart, SentPart};
 use super::far_memory::FarMemory;

@@ -20,7 +20,7 @@ use doorbell_transport::{Keys, Region};
 use doorbell_verbs::*;
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An environment variable that is set in the owner: the process whose memory a peer accesses.
 const OWNER: &str = "DOORBELL_TEST_OWNER";

@@ -9,7 +9,7 @@ use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An environment variable with the number of rounds of each combination. If it is set, all combinations run.
 /// Otherwise `DRAWN` random combinations run.
