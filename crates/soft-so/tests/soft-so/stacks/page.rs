@@ -9,11 +9,11 @@ use std::process::Command;
 const NOT: [(&str, &str); 5] = [
     (
         "`rping`, sometimes at its end",
-        "A thread of rping asks for an event after rping closed the channel, and prints the error. A NIC disconnects more slowly than the software NIC.",
+        "After rping closed its event channel, one of its threads can ask for an event, and prints an error. A NIC disconnects more slowly.",
     ),
     (
         "`fio --verb=send`, sometimes",
-        "fio sets no retries after an RNR NAK. If a SEND arrives before the receiver posts a RECV, fio waits forever.",
+        "fio sets no RNR retries. If a SEND arrives before the RECV is posted, fio waits forever.",
     ),
     (
         "`rdma_xserver -c x`",
@@ -21,9 +21,9 @@ const NOT: [(&str, &str); 5] = [
     ),
     (
         "`rstream -T a`, sometimes",
-        "On a busy machine, the client can notice the server's exit together with the last bytes, and prints an error.",
+        "On a busy machine, the server's exit can reach the client together with the last bytes. The client then prints an error.",
     ),
-    ("`udpong`", "The client does not end, for an unknown reason."),
+    ("`udpong`", "The client never ends, for an unknown reason."),
 ];
 
 fn all() -> impl Iterator<Item = &'static Run> {
@@ -55,19 +55,19 @@ fn page(version: impl Fn(&str) -> String) -> String {
     let mut page = String::from(
         "# Programs that run on the software NIC\n\n\
          This page lists unmodified programs that tests run on the software NIC, and programs that fail on it.\n\n\
-         - **Programs.** All programs are packages of Debian or PyPI. `doorbell run` starts servers and clients. All\n  \
-         transports except RDMA are off.\n\
-         - **Success.** A run succeeds if the software NIC counts at least the payload that the program reports, on the\n  \
-         transport in the table. As a cross-check, the first run of each package must fail without Doorbell's\n  \
-         library. Only Mooncake succeeds, because it uses TCP then.\n\
+         - **Programs** are packages of Debian or PyPI. `doorbell run` starts servers and clients. All transports\n  \
+         except RDMA are off.\n\
+         - **Success.** A run succeeds if the software NIC counts at least the table's bytes on the table's transport.\n  \
+         As a cross-check, the first run of each package must fail without Doorbell's library. Only Mooncake succeeds\n  \
+         then, by TCP.\n\
          - **Time.** A late RECV costs [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets [RNR\n  \
-         NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms. `--timers fast` avoids these waits.\n\
-         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. Packages of PyPI are\n  \
-         tested only if `cargo xtask test` can download them.\n\n\
+         NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms.\n\
+         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages of\n  \
+         PyPI that `cargo xtask test` cannot download.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
          ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
-         plugin. More tests run ibverbs-utils and perftest over TCP (`programs.rs`), and pyverbs tests of rdma-core\n\
-         (`pyverbs.rs`).\n\n\
+         plugin. More tests run ibverbs-utils and perftest without rdma_cm (`programs.rs`), and rdma-core's pyverbs\n\
+         tests (`pyverbs.rs`).\n\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
     for run in all() {
