@@ -28,10 +28,12 @@ use doorbell_workload::Resolved;
 use observe::{Explained, observed};
 
 /// Makes a run, and reruns it with more of each resource. The bottleneck is the resource whose increase
-/// raises the rate most. If machines differ, this resource is also increased on each machine group alone.
+/// raises the rate most. If machine groups have different profiles, this resource is also
+/// increased on one group at a time.
 ///
 /// # Errors
-/// If a parameter does not fit, or the run was stopped before anything was measured.
+/// If the machine lacks memory for the run, the simulation fails, or the run was stopped before anything was
+/// measured.
 pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let base = simulate(run, control)?;
     let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
@@ -61,7 +63,8 @@ fn by_group(
     Ok(all(&runs, control)?.into_iter().enumerate().filter_map(lift).collect())
 }
 
-/// Names the group whose resource matters most, if one stands out.
+/// Adds the gain of each group to the text. Names the group with the largest gain, if this gain is
+/// noticeable.
 fn name_group(bottleneck: &mut Bottleneck, w: &Resolved, lifts: &[GroupLift]) {
     let Some(most) = lifts.iter().max_by(|a, b| a.gain.total_cmp(&b.gain)) else { return };
     let names = w.group_names();

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 /// confirmed by reruns.
 ///
 /// # Errors
-/// If a parameter does not fit, or the run was stopped before anything was measured.
+/// If the machine lacks memory for the run, the simulation fails, or the run was stopped before anything was
+/// measured.
 pub fn simulate(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     control.watch.planned(1);
     let outcome = run.run(&control.stop(), control.watch)?;

@@ -246,8 +246,8 @@ impl SimDevice {
             if inline == Payload::EMPTY {
                 stall = self.gather(host, env, flight, gather);
             } else if env.flights[flight].completion.is_some() && offset == 0 {
-                // No later packet needs the bytes: the message has one packet, and UC and UD never
-                // retransmit.
+                // `completion` marks the last packet of a UC or UD message. At offset 0, the message has one
+                // packet. UC and UD never retransmit, so no later packet needs the bytes.
                 slot.wqe(wqe).inline = Payload::EMPTY;
                 env.flights[flight].payload = inline;
             } else {
@@ -349,8 +349,8 @@ impl SimDevice {
         }
     }
 
-    /// Sends a packet by its port. If the packet may not leave yet, it enters the port's queue, together with
-    /// the sending unit, if any, that waits until the packet leaves.
+    /// Sends a packet by its port. If the packet may not leave yet, it enters the port's queue. If
+    /// `unit` is given, that unit waits until the packet leaves.
     fn depart(&mut self, env: &mut Env, flight: FlightId, unit: Maybe<UnitId>) -> UnitHold {
         let Env { fabric, flights, queue, now, .. } = env;
         let f = &flights[flight];
@@ -362,9 +362,9 @@ impl SimDevice {
         UnitHold::for_event(!unit.is_none())
     }
 
-    /// Sends those queued packets of a sending port that may leave now. Sending ports take turns for buffer
-    /// space at a receiving port. With `is_its_turn`, the first packet takes space even if other sending
-    /// ports wait for it.
+    /// Sends the queued packets of a sending port in order, up to the first packet that may not leave yet.
+    /// Sending ports take turns for buffer space at a receiving port. With `is_its_turn`, the first packet
+    /// may take free space although other sending ports wait for space.
     pub(crate) fn drain_port(&mut self, env: &mut Env, port: PortId, mut is_its_turn: bool) {
         env.fabric.ports[port].stalled = false;
         while let Some(&(flight, unit)) = env.fabric.ports[port].queue.front() {

@@ -16,8 +16,8 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 const EVENT_CQ_ERR: u32 = 0;
 
 /// The kind of completion that the program waits for, in the lower 2 bits of `CqRecord::armed`. The other
-/// bits count the requests for a notification. If a process is stopped while it notifies, and the program
-/// asks again, the count has changed, so the process's compare-and-swap fails.
+/// bits count the requests for a notification. If a process is suspended while it notifies, and the
+/// program asks again meanwhile, the count changes. So the process's compare-and-swap fails when it resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -185,9 +185,9 @@ impl<'a> CompletionRing<'a> {
     }
 
     /// Initialises a ring at a place that may hold arbitrary bytes. The ring's number is the upper half of
-    /// all its positions, so no other ring has these positions. Free cells also hold the number as their
-    /// notice. So the compare-and-swaps of a producer that loaded the tail or a cell of an earlier ring fail
-    /// here.
+    /// all its positions, so no other ring has these positions. At first, each cell also holds the number as
+    /// its notice. So if a producer loaded the tail or a cell while an earlier ring was in this memory, its
+    /// compare-and-swap fails.
     pub(crate) fn begin(segment: &'a Segment, place: RingPlace, number: u32) -> Option<CompletionRing<'a>> {
         let ring = CompletionRing::at(segment, place)?;
         let first = u64::from(number) << 32;
@@ -199,7 +199,8 @@ impl<'a> CompletionRing<'a> {
         }
         ring.ends.head_seen.store(first, Relaxed);
         ring.ends.head.0.store(first, Relaxed);
-        // Release: such a producer loads the tail before a cell. If it sees this tail, it sees the new cells.
+        // Release: a producer of an earlier ring loads the tail before a cell. If it sees this tail, it sees
+        // the new cells.
         ring.ends.tail.0.store(first, Release);
         Some(ring)
     }
@@ -238,14 +239,15 @@ impl<'a> CompletionRing<'a> {
         self.ends.head.0.load(Relaxed)
     }
 
-    /// Returns the cells before `head` to producers, because the completions in these cells are taken. Only
-    /// the owner calls this.
+    /// Frees the cells before `head` for producers. The completions in these cells are taken. Only the owner
+    /// calls this.
     pub(crate) fn pass(&self, head: u64) {
         // Release: a producer writes to a cell only after the owner has read it or removed its notice.
         self.ends.head.0.store(head, Release);
     }
 
-    /// A lower bound on the position of the next completion.
+    /// A lower bound on the position of the first free cell: a producer fills a cell before it advances the
+    /// tail.
     pub(crate) fn tail(&self) -> u64 {
         // Acquire: `get` sees the completions before this position.
         self.ends.tail.0.load(Acquire)
@@ -259,8 +261,9 @@ impl<'a> CompletionRing<'a> {
     fn is_full(&self, position: u64, cqe: u64) -> bool {
         let limit = cqe.min(self.place.capacity());
         let full = |head: u64| position.saturating_sub(head) >= limit;
-        // `head_seen` is a copy of `head` that a producer stored. Because of that producer's Acquire and
-        // Release below, this Acquire shows that the owner is done with the cells before `head`.
+        // `head_seen` is a copy of `head` that a producer stored. That producer loaded `head` by
+        // Acquire and stored the copy by Release (below). So after this Acquire load, the owner is done with
+        // the cells before the loaded value.
         if !full(self.ends.head_seen.load(Acquire)) {
             return false;
         }
@@ -312,16 +315,16 @@ const ROUNDS: u32 = 1 << 20;
 pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> bool {
     // Acquire: the owner publishes a new ring by a Release store.
     let place = RingPlace::of_record(record.ring.load(Acquire));
-    // Relaxed for `cqe`: if the owner resizes the CQ while completions arrive, the new limit may apply from
-    // any of these completions on.
+    // Relaxed for `cqe`: a completion that arrives while the owner resizes the CQ may be checked
+    // against the old or the new limit.
     place.at() != 0
         && CompletionRing::at(segment, place)
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
 /// Notifies the program of a completion, if the program asked for a notification. `is_there` says whether the
-/// completion was not taken yet. Without this check, a program that takes a completion and then asks for the
-/// next one would be notified of the completion that it has taken.
+/// completion is still to be taken. Without this check, a program that takes a completion and then asks for
+/// the next one would be notified of the completion that it has taken.
 pub(crate) fn wake(
     owner: Owner<'_>,
     record: &CqRecord,
@@ -353,8 +356,10 @@ pub(crate) fn wake(
 }
 
 /// Notifies this process's own program of a completion if the process that had to do so did not. The owner
-/// calls this repeatedly. `before` is the result of the last call. If a notification was due then, the word
-/// is unchanged, and the CQ still holds a completion of the armed kind, no process has notified the program.
+/// calls this repeatedly. `before` is the result of the last call. It notifies the program
+/// if all three are true: a notification was due at the last call, the word is unchanged since, and the CQ
+/// holds a completion of the armed kind. The program is notified twice if a process was suspended just after
+/// it notified.
 /// Returns the word if a notification is due, also after this call has notified.
 pub(crate) fn wake_late(
     record: &CqRecord,
