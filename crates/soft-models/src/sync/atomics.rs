@@ -115,6 +115,13 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
+impl AtomicU32 {
+    #[track_caller]
+    pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_add(value, given(order, AcqRel))
+    }
+}
+
 /// A value that only the holder of a lock uses. loom fails if two threads use the value without an order
 /// between them.
 #[derive(Debug)]
