@@ -8,7 +8,7 @@ use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 /// When clients begin, and when threads measure. Threads stop at the interval's end.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// When clients begin, unless they begin together.
+    /// Time at which clients begin. Not used if `together` is set.
     begin: Time,
     measurement: Measurement,
     /// Whether all threads record in one measurement, because they share a clock.
@@ -55,7 +55,7 @@ impl Interval {
         Interval { together: Some(client), ..self }
     }
 
-    /// Lets the other clients begin as far as `client` is concerned: it is ready, or has given up.
+    /// Says that nobody needs to wait for `client` any more: it is ready, or has given up.
     pub(crate) fn say_ready<P: Provider>(p: &P, client: u32) {
         p.publish(&ready_key(client), &[]);
     }
@@ -76,7 +76,8 @@ impl Interval {
         cpu.now() >= self.end() || self.stop.is_some_and(|stop| cpu.load_u64(stop, 0) != 0)
     }
 
-    /// Waits until this client may begin. Returns the interval by the client's own clock.
+    /// Waits until this client may begin, and returns its interval. If clients begin together, the interval's
+    /// times count from this moment on the client's own clock.
     pub fn begin<P: Provider>(&self, p: &P) -> Interval {
         let Some(client) = self.together else {
             while p.now() < self.begin {
@@ -104,7 +105,8 @@ impl Interval {
         self.measurement.end()
     }
 
-    /// Time at which an idle thread must call [`Interval::end`] again.
+    /// An idle thread may wait until this time. Then it must call [`Interval::end`] again, because the end
+    /// may have changed.
     #[inline]
     pub fn look(&self) -> Time {
         self.measurement.look()
@@ -188,7 +190,7 @@ pub struct Measured {
     pub done: u64,
     /// Replies that this server thread posted.
     pub replies: u64,
-    /// Lists in which this server thread posted its replies.
+    /// Number of lists of replies that this server thread posted.
     pub posts: u64,
     /// Attempts that were repeated because of torn or stale reads, locks held by other clients, or time-outs.
     pub again: u64,
@@ -255,8 +257,8 @@ impl Measured {
         }
     }
 
-    /// Counts `completed` operations without latencies. They completed one after another between `since`,
-    /// when the thread last saw completions, and `now`.
+    /// Counts `completed` operations without latencies. The thread last saw completions at `since`. These
+    /// operations completed one after another between `since` and `now`.
     pub(crate) fn moved(&mut self, interval: &Interval, since: Time, now: Time, completed: u64) {
         if interval.shared {
             interval.measurement.saw(SeriesPoint { at: now, completed, since: Some(since), latency: None });

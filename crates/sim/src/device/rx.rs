@@ -40,8 +40,8 @@ impl SimDevice {
         }
     }
 
-    /// Handles the arrival of a packet. If the port is busy with other packets, this packet's last bit
-    /// follows later.
+    /// Handles the arrival of a packet. If the port is busy with earlier packets, the NIC has this packet
+    /// only later.
     pub(crate) fn arrived(&mut self, env: &mut Env, flight: FlightId) {
         let Flight { link_bytes, in_port: into, .. } = env.flights[flight];
         let port = into.expect("an arriving packet has an inbound port");
@@ -79,7 +79,8 @@ impl SimDevice {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            // The flow is already served because of the original. The copy waits behind it.
+            // The original has or awaits a unit, so the flow counts as served. The copy waits behind the
+            // original.
             self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }
@@ -107,7 +108,7 @@ impl SimDevice {
         let (link_bytes, into) = (*link_bytes, *into);
         let cost = Ps(self.costs.receive.look(&priced(packet)));
         let (qp, is_answer) = (to.expect(HAS_QP), packet.is_answer());
-        // A response needs only data that the NIC keeps with the outstanding request.
+        // A response needs no QP context, because the NIC keeps its data with the outstanding request.
         let stall = if is_answer { Ps::ZERO } else { self.context(env, qp, false) };
         let state = &mut self.receiving.units[unit];
         let start = state.free_at.max(env.now);
@@ -253,7 +254,8 @@ impl SimDevice {
         }
     }
 
-    /// Carries out actions of a QP that no received packet caused.
+    /// Carries out actions of a QP: completions, retransmissions and failures. For other actions, which only
+    /// received packets cause, see `apply`.
     pub(crate) fn settle_all(&mut self, env: &mut Env, qp: QpId, actions: &[Action]) {
         for action in actions {
             self.settle(env, qp, action);
@@ -278,8 +280,8 @@ impl SimDevice {
         }
     }
 
-    /// Completes the RECVs of a QP in the error state. The QP may have entered this state without access to
-    /// its receive queue.
+    /// Completes the RECVs of a QP in the error state. The call that put the QP into this state may not have
+    /// had the receive queue, for example `timeout`.
     pub(super) fn flush_recvs(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
             let SimDevice { qps, recv_queues, .. } = self;

@@ -1,4 +1,6 @@
-//! The requester. It finds the memory and the responder of a work request, and acts for both sides of it.
+//! The requester. It finds the local memory and the responder of a work request. It usually does the
+//! responder's part of the work, too. A [`Batch`] gathers requests that need a system call. A [`Copier`]
+//! marks copies as running, so that a process can wait for them before it revokes access to its memory.
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;
@@ -31,9 +33,10 @@ pub(crate) struct Requester {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) pd: u32,
-    /// Type of the QPs that this QP sends to, as in their records.
+    /// Type in the records of the QPs that this QP sends to. It differs from `qp_type` only for an XRC
+    /// initiator.
     pub(crate) responder_type: u32,
-    /// The QP's copy record for memory of its own process.
+    /// Marks this QP's copies from and to memory of its own process.
     pub(crate) own: Arc<Copier>,
 }
 
@@ -48,17 +51,17 @@ pub(crate) struct Scratch {
     pub(crate) peer: Option<Arc<Peer>>,
     /// The QP's copy record for memory of the peer that it accessed last.
     pub(super) far: Option<Arc<Copier>>,
-    /// The process of the SRQ that the last request was for, if it is another process (XRC).
+    /// The process that owns the SRQ of the last request, if that is not this process (XRC).
     pub(super) srq_peer: Option<Arc<Peer>>,
-    /// The QP's copy record for memory of the SRQ's process.
+    /// Marks this QP's copies from and to memory of the SRQ's process.
     pub(super) srq_far: Option<Arc<Copier>>,
     /// The direct path to the connected responder, after it took a WRITE or SEND.
     direct: Option<Direct>,
 }
 
 impl Scratch {
-    /// Carries out a WRITE on the direct path, or gathers it. `enter` is called before the responder can see
-    /// the WRITE.
+    /// Carries out a WRITE on the direct path. Gathers it in the batch if it goes to private memory of the
+    /// peer. `enter` is called before the responder can see the WRITE.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -92,7 +95,8 @@ impl Scratch {
         (self.srq_peer, self.srq_far) = (None, None);
     }
 
-    /// Ends a work request that has had no effect. If requests are gathered, they must be carried out first.
+    /// Ends a work request that has had no effect, if the batch is empty. Otherwise the batch must be carried
+    /// out first.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         self.batch.in_turn(outcome)
     }
@@ -136,7 +140,7 @@ impl Requester {
         if let Err(status) = check_initiator(op.answered_as(), route.max_rd_atomic) {
             return scratch.in_turn(Outcome::Done(status));
         }
-        // Gathered requests have begun the copy.
+        // If the batch is not empty, its requests have already marked the copy as running.
         let copying = scratch.batch.is_empty().then(|| self.own.begin());
         let mut pieces = std::mem::take(&mut scratch.pieces);
         pieces.clear();
@@ -158,7 +162,8 @@ impl Requester {
             return Outcome::Done(WcStatus::LocProtErr);
         }
         if self.process.is_own(dest_qpn) {
-            // The responder QP is in this process, so only an XRC SRQ's memory can be in another process.
+            // Gathered requests access memory of another process. The responder QP is in this process, so
+            // that memory is in the process of its XRC SRQ.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
                 None => self.silence(),
@@ -297,7 +302,8 @@ impl Requester {
         self.unanswered(Obstacle::Silence)
     }
 
-    /// The result of a work request that gets no answer now, for a reason that a NIC does not have.
+    /// The result of a work request that gets no answer now, for a reason that only the software NIC has,
+    /// such as a lock that another process holds.
     pub(super) fn delay(&self) -> Outcome {
         self.unanswered(Obstacle::Delay)
     }
@@ -342,8 +348,8 @@ impl Requester {
                 scratch.peer = None;
                 return true;
             }
-            // A connection is to one process. If another process takes its slot, the attributes of that
-            // process's QP show that it is not the peer.
+            // A QP is connected to a QP of one process. If that process exits and another process takes its
+            // slot, `verify` rejects the QP of the new process by its attributes.
             scratch.peer = self.process.peer(qpn);
         }
         scratch.peer.is_some()
@@ -377,8 +383,8 @@ impl Requester {
         far.as_ref()
     }
 
-    /// Whether a message accesses memory of the responder's program. The small payload of a SEND goes to the
-    /// receive queue instead.
+    /// Whether a message accesses memory of the responder's program. The payload of a small SEND goes into
+    /// the RECV's slot in the receive queue, and the receiver copies it from there.
     #[inline(always)]
     fn touches_memory(&self, request: &Request<'_>) -> bool {
         let header = if self.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
@@ -390,7 +396,8 @@ impl Requester {
     #[inline(always)]
     pub(super) fn verify(&self, responder: &Responder<'_>, route: &Route) -> Option<Verified> {
         let qp = responder.qp;
-        // The version is loaded first, because a new version follows each change of another field.
+        // `shown` contains the record's version. It is loaded first, because the owner changes the other
+        // fields before it stores a new version.
         let shown = qp.shown();
         if !receives(shown.state()) || qp.qp_type.load(Relaxed) != self.responder_type {
             return None;
