@@ -81,8 +81,8 @@ schema! {
     /// VERB/SIZE:WEIGHT, such as read:95,write:5.
     mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
-    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for other verbs and \
-         for a mix"),
+    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for other verbs; rc \
+         for a mix of these"),
     /// Payload in bytes.
     size: u32 | null = Field::bytes(0, ANY).usual("32, atomics 8"),
     /// Machines, at least 2.
