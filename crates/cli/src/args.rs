@@ -117,7 +117,7 @@ pub(crate) struct RunArgs {
     /// must name the folder and one fabric. A thread of the owner serves private memory, which is slower
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "fabric")]
     pub(crate) meet: Option<PathBuf>,
-    /// Do not print on standard error why a QP is in error
+    /// Do not print on standard error why a QP is in error, or why a call is refused
     #[arg(long)]
     pub(crate) quiet: bool,
     /// Inject faults, separated by commas: drop=P, delay=T or T1..T2, rnr or rnr=P, kill-qp@N (each QP's N-th

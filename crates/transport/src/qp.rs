@@ -177,7 +177,7 @@ impl Qp {
 
     /// Calls [`check_post_recv`] for this QP.
     pub fn check_post_recv(&self) -> Result<(), VerbsError> {
-        check_post_recv(self.state, self.uses_srq)
+        Ok(check_post_recv(self.state, self.uses_srq)?)
     }
 
     /// Writes a work request to the send queue. Returns its slot, a number below the queue's depth. The NIC

@@ -68,7 +68,7 @@ pub struct Launch {
     /// A folder that only this user can access. Processes with equal folder and equal fabric name are on one
     /// fabric, even in different PID namespaces.
     pub meet: Option<PathBuf>,
-    /// Whether the library does not print why a QP is in error.
+    /// Whether the library prints neither why a QP is in error, nor why a call is refused.
     pub quiet: bool,
     /// The faults to inject into the program, and their seed.
     pub faults: Option<(Faults, u64)>,

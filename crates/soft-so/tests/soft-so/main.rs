@@ -25,6 +25,7 @@ mod processes;
 mod programs;
 mod pyverbs;
 mod refusals;
+mod refused;
 mod shown_as;
 mod stacks;
 mod statistics;
