@@ -268,33 +268,23 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
     }
 
-    /// The rows of the page's table. A row joins the reasons of one field with the same errno.
+    /// The rows of the page's table. A row has the reasons of one man page and one errno.
     fn table() -> String {
-        let mut pages: Vec<&str> = Vec::new();
+        let mut rows: Vec<((&str, &str), Vec<String>)> = Vec::new();
         for cause in all() {
-            if !pages.contains(&cause.page) {
-                pages.push(cause.page);
+            let sentence = cause.sentence.replace("{}", "...").replace('|', "\\|");
+            let reason = format!("`{}` {sentence}", cause.field);
+            let key = (cause.page, cause.errno_name);
+            match rows.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, reasons)) => reasons.push(reason),
+                None => rows.push((key, vec![reason])),
             }
         }
-        let mut rows = String::from(
-            "| man page | errno | field | value, and what would be right |\n|---|---|---|---|\n",
-        );
-        for page in pages {
-            let mut of_page: Vec<(&str, &str, String)> = Vec::new();
-            for cause in all().filter(|cause| cause.page == page) {
-                let sentence = cause.sentence.replace("{}", "...");
-                let key = (cause.errno_name, cause.field);
-                match of_page.iter_mut().find(|(errno, field, _)| (*errno, *field) == key) {
-                    Some((_, _, known)) => *known += &format!("; or {sentence}"),
-                    None => of_page.push((key.0, key.1, sentence)),
-                }
-            }
-            for (errno, field, sentences) in of_page {
-                let sentences = sentences.replace('|', "\\|");
-                rows += &format!("| {page} | `{errno}` | `{field}` | {sentences} |\n");
-            }
-        }
-        rows
+        rows.sort_by_key(|(key, _)| *key);
+        let head = "| man page | errno | reasons |\n|---|---|---|\n".to_owned();
+        rows.iter().fold(head, |table, ((page, errno), reasons)| {
+            table + &format!("| {page} | `{errno}` | {} |\n", reasons.join("<br>"))
+        })
     }
 
     #[test]

@@ -91,12 +91,19 @@ struct State {
     held: Option<(Asked, Line)>,
     /// The last call of each kind that has worked, and its call site, if programs increase its fields.
     worked: Vec<(Asked, usize)>,
+    /// The refused call with the largest values of a program that searches for a limit.
+    searched: Option<Asked>,
     full: Vec<Full>,
 }
 
 /// A child of fork(2) begins without lines, because its parent prints those from before.
-static STATE: Anew<State> =
-    Anew::new(State { printed: Vec::new(), held: None, worked: Vec::new(), full: Vec::new() });
+static STATE: Anew<State> = Anew::new(State {
+    printed: Vec::new(),
+    held: None,
+    worked: Vec::new(),
+    searched: None,
+    full: Vec::new(),
+});
 
 /// Whether the program has posted again after a queue was full. Then full queues need no line any more.
 static POSTS_AGAIN: AtomicBool = AtomicBool::new(false);
@@ -127,8 +134,11 @@ impl State {
     /// Holds the line of a call that the program may repeat with smaller values.
     fn hold(&mut self, asked: Asked, line: Line) {
         print_at_exit();
-        // The program has increased a value until the call failed.
+        // The program has increased a value until the call failed, and now searches below this value.
         if self.worked.iter().any(|(worked, site)| *site == line.site && worked.is_reduced(&asked)) {
+            self.searched = Some(asked);
+        }
+        if self.searched.is_some_and(|most| asked == most || asked.is_reduced(&most)) {
             return;
         }
         match &mut self.held {

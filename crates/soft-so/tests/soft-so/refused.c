@@ -149,12 +149,17 @@ static void smaller(void) {
         NEED(ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_REMOTE_READ));
 }
 
-/* Values that the program increases until a call fails. */
+/* Increases a value until a call fails, and then searches below, at another call site. */
 static void larger(void) {
     struct ibv_qp_init_attr attr = usual();
     struct ibv_qp *qp;
-    for (uint32_t len = 2; attr.cap.max_inline_data = len, (qp = ibv_create_qp(pd, &attr)); len *= 2)
+    uint32_t len = 2;
+    for (; attr.cap.max_inline_data = len, (qp = ibv_create_qp(pd, &attr)); len *= 2)
         NEED(!ibv_destroy_qp(qp) && len < 1 << 30);
+    for (uint32_t step = len / 4; step > 0; step /= 2) {
+        attr.cap.max_inline_data = len / 2 + step;
+        NEED(!ibv_create_qp(pd, &attr));
+    }
 }
 
 /* Calls that fail in the normal course of a program. */
