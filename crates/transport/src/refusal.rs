@@ -80,6 +80,16 @@ impl Refused {
         self.0.errno
     }
 
+    /// The error for programs that call devices in Rust.
+    #[cold]
+    pub fn into_error(self) -> VerbsError {
+        match self.errno() {
+            errno::ENOMEM => VerbsError::NoRoom(self.to_string()),
+            errno::EOPNOTSUPP => VerbsError::Unsupported(self.to_string()),
+            _ => VerbsError::Invalid(self.to_string()),
+        }
+    }
+
     /// The name of the errno, or its number if the operating system has determined it.
     pub fn errno_name(&self) -> String {
         match self.0.errno == self.0.cause.errno {
@@ -103,16 +113,6 @@ impl Display for Refused {
             to.write_str(part)?;
         }
         Ok(())
-    }
-}
-
-impl From<Refused> for VerbsError {
-    fn from(refused: Refused) -> VerbsError {
-        match refused.errno() {
-            errno::ENOMEM => VerbsError::NoRoom(refused.to_string()),
-            errno::EOPNOTSUPP => VerbsError::Unsupported(refused.to_string()),
-            _ => VerbsError::Invalid(refused.to_string()),
-        }
     }
 }
 
