@@ -176,10 +176,11 @@ impl State {
     }
 }
 
-/// Whether no line explains the refused call: the user wants none, or the device does not offer the function,
-/// which a program tries out by calling it.
+/// Whether no line explains the refused call: the user wants none, or the program may try out a function that
+/// the device does not offer, or the program may destroy its objects in any order when it exits, as qperf
+/// does.
 fn is_silent(refused: &Refused) -> bool {
-    is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS)
+    is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS | errno::EBUSY)
 }
 
 /// Explains a refused call.

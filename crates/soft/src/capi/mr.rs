@@ -2,7 +2,7 @@
 
 use super::object::{Pd, Uses, context, is_of, pd, process_of, td};
 use super::wr::sges;
-use super::{made_or_null, object_or_null, silent_status, status};
+use super::{made_or_null, object_or_null, status};
 use crate::causes::*;
 use crate::errno::Errno;
 use crate::fabric::process::Process;
@@ -67,8 +67,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
             }
             drop(Box::from_raw(pointer.cast::<Pd>()));
         }
-        // qperf deallocates its PD before its regions when it exits, and needs no explanation.
-        silent_status(busy)
+        status("ibv_dealloc_pd", busy)
     }
 }
 

@@ -143,9 +143,10 @@ impl Run {
         let folder = tempfile::tempdir().expect("a folder");
         let [to_server, to_client] = ["server.json", "client.json"]
             .map(|name| Launch { fabric: fabric.clone(), counts: folder.path().join(name) });
+        let errors_folder = tempfile::tempdir().expect("a folder");
         let mut server = (!matches!(self.ready, Ready::Alone)).then(|| {
             let mut command = self.command(server, Some(&to_server), self.server, &port);
-            let errors = File::create(folder.path().join("errors")).expect("it can be created");
+            let errors = File::create(errors_folder.path().join("errors")).expect("it can be created");
             let mut server = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the server starts");
             self.waits(&fabric, &port, &mut server);
             server
@@ -162,7 +163,10 @@ impl Run {
             // A server may fail when its client has exited, but no signal may kill it.
             assert!(server.is_none_or(|status| status.code().is_some()), "server of {what}");
             leaves |= server.is_none();
-            explains_nothing(&what, &std::fs::read_to_string(folder.path().join("errors")).expect("text"));
+            explains_nothing(
+                &what,
+                &std::fs::read_to_string(errors_folder.path().join("errors")).expect("text"),
+            );
         }
         explains_nothing(&what, &text(&client));
         let moved = payload(folder.path(), self.transport);
