@@ -65,7 +65,7 @@ impl Qp {
         }
     }
 
-    fn unanswered(&self, sends: &Sends, dest_qpn: u32) -> Unanswered {
+    pub(super) fn unanswered(&self, sends: &Sends, dest_qpn: u32) -> Unanswered {
         Unanswered {
             from: self.num(),
             qp_type: self.qp_type(),
