@@ -42,7 +42,7 @@ impl Drawn {
         let signal = if list > 1 { list } else { 1 + below(depth.min(100)) };
         // So many that the program fills its window several times. All RECVs are posted before.
         let iterations = list * (480 / list);
-        let size = 1 + below(if transport == "UD" { 2048 } else { 16384 });
+        let size = 1 + below(if transport == "UD" { 2048 } else { 4096 });
         let inline = if below(2) == 0 { 0 } else { 128 };
         let reads = 1 + below(16);
         let mut options = vec![("-n", iterations), ("-q", qps), ("-t", depth), ("-Q", signal), ("-l", list)];
@@ -109,7 +109,7 @@ impl Drawn {
 /// The result of a short simulation.
 fn simulate(arguments: &[&str]) -> Value {
     let mut doorbell = Command::new(library().with_file_name("doorbell"));
-    doorbell.arg("simulate").args(arguments).args(["--duration", "50us", "--warmup", "20us", "--json"]);
+    doorbell.arg("simulate").args(arguments).args(["--duration", "1ms", "--warmup", "200us", "--json"]);
     let output = doorbell.output().expect("it starts");
     assert!(output.status.success(), "{arguments:?}: {}", text(&output));
     serde_json::from_slice(&output.stdout).expect("it is JSON")
