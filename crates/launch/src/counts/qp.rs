@@ -453,8 +453,8 @@ impl QpCounts {
         })
     }
 
-    /// The READs and atomics that the QP could have outstanding, by its own limit and the peer's. `None` if it
-    /// posted none.
+    /// The READs and atomics that the QP could have outstanding, by its own limit and the peer's limit.
+    /// `None` if the QP posted none.
     pub(crate) fn rd_atomic(&self) -> Option<u32> {
         let own = self.max_rd_atomic?;
         Some(self.peer_rd_atomic.map_or(own, |peer| own.min(peer)))
