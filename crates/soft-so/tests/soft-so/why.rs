@@ -126,7 +126,7 @@ fn fail(case: &str) {
         expect(&[("one", here.qpn, &first), ("other", there.qpn, &second)]);
     };
     let alone = |status: &str, parts: &[String]| {
-        let mut first = vec![status.to_owned(), format!("first PSN of the QP {:#x}", 0)];
+        let mut first = vec![status.to_owned(), format!("sq_psn {:#x}", 0)];
         first.extend_from_slice(parts);
         expect(&[("one", here.qpn, &first)]);
     };
@@ -386,7 +386,7 @@ fn fill_cq(node: &Node, here: Endpoint) {
     node.post(0, &[Wr { op: SendOp::Send, buffers: &[], flags: SIGNALED }]);
     failed(node, WcStatus::RemOpErr);
     let status =
-        "work request 2 (SEND, wr_id 0x0, 0 bytes; first PSN of the QP 0x0) failed with IBV_WC_REM_OP_ERR. ";
+        "work request 2 (SEND, wr_id 0x0, 0 bytes; sq_psn 0x0) failed with IBV_WC_REM_OP_ERR. ";
     expect(&[(
         "one",
         here.qpn,

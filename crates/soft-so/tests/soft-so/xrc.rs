@@ -267,6 +267,15 @@ impl Xrc {
         }
     }
 
+    /// Whether an asynchronous event can be read.
+    fn has_event(&self) -> bool {
+        // SAFETY: the context is open, and the call gets one descriptor.
+        unsafe {
+            let mut fd = libc::pollfd { fd: (*self.node.context).async_fd, events: libc::POLLIN, revents: 0 };
+            libc::poll(&raw mut fd, 1, 0) == 1
+        }
+    }
+
     /// Waits for the next asynchronous event. Returns its type, and whether it concerns the target QP or the
     /// SRQ.
     fn event(&self) -> String {
@@ -376,6 +385,7 @@ fn serve() {
             }
             "received" => say(xrc.received()),
             "event" => say(xrc.event()),
+            "has-event" => say(xrc.has_event()),
             // SAFETY: the region is live.
             "memory" => say(format!("{} {}", xrc.node.address(0) as u64, unsafe { (*xrc.node.mr).rkey })),
             "byte" => say(xrc.node.read(number(1) as usize, 1)[0]),
@@ -572,6 +582,8 @@ fn what_is_not_of_the_domain_is_refused_by_the_qp() {
     for srqn in [&strange, "16776000", &none] {
         three.post(SEND, srqn, 8, "0 0", REM_INV_REQ_ERR);
         three.has_qp.does("event", format!("{EVENT_QP_REQ_ERR} target"));
+        // A target has no SRQ of its own, so no event reports its last WQE.
+        three.has_qp.does("has-event", false);
         three.connect_again();
     }
     stranger.does("received", "nothing");

@@ -333,7 +333,12 @@ impl<'a> Responder<'a> {
 
     /// Whether the QP is an XRC target, but the SRQ that the message names was not found.
     fn is_without_srq(&self) -> bool {
-        self.srq.is_none() && self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
+        self.srq.is_none() && self.is_target()
+    }
+
+    /// Whether the QP is an XRC target. It has no SRQ of its own: each request names the SRQ.
+    fn is_target(&self) -> bool {
+        self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
     }
 
     /// Sends `IBV_EVENT_COMM_EST`, once for each generation of the QP. Called when a message arrives at a
@@ -883,8 +888,7 @@ impl<'a> Responder<'a> {
         let generation = self.qp.generation.load(Relaxed);
         let fd = self.qp.async_fd.load(Relaxed);
         tell(home, fd, EventRecord { event_type, index, generation });
-        // An XRC target has no SRQ of its own: each request names the SRQ.
-        if self.qp.uses_srq.load(Relaxed) != 0 && self.srq.is_none() {
+        if self.qp.uses_srq.load(Relaxed) != 0 && !self.is_target() {
             let event_type = EVENT_QP_LAST_WQE_REACHED;
             tell(home, fd, EventRecord { event_type, index, generation });
         }

@@ -192,13 +192,16 @@ impl Pieces {
 
     /// Adds an address range for at least `len` bytes. Only the first range may be shorter.
     fn begin_range(&mut self, own: &Own, known: &KnownRanges, len: u64) -> Option<()> {
+        if !known.has_room() {
+            return None;
+        }
         let least = len.checked_add(PAGE)?.checked_next_multiple_of(PAGE)?;
         let range = match self.ranges.last_mut() {
             None => lock(&own.first).take()?,
             Some(last) => {
                 let left = (ARENA_AT + ARENA_BYTES).checked_sub(last.at() + last.open())?;
                 let most = least.max(2 * last.most()).min(left);
-                if least > most || !known.has_room() {
+                if least > most {
                     return None;
                 }
                 // `behind` releases the addresses after the open ones. The program may soon use them for

@@ -421,13 +421,14 @@ impl EventRecord {
 impl MrRecord {
     /// Changes the record so that no reader sees a partial change.
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {
-        let sequence = self.sequence.load(Relaxed);
-        self.sequence.store(sequence.wrapping_add(1), Relaxed);
+        // The number is added to, because a peer that invalidates a window adds to it as well. So no number
+        // comes twice.
+        self.sequence.fetch_add(1, Relaxed);
         // Release: a reader that sees a changed field also sees the odd sequence number.
         fence(Release);
         change(self);
         reach(Point::MrOdd);
-        self.sequence.store(sequence.wrapping_add(2), Release);
+        self.sequence.fetch_add(1, Release);
     }
 
     /// Reads the record as a whole; `None` if it keeps changing.

@@ -216,8 +216,8 @@ pub(crate) fn is_bound_by(segment: &Segment, key: u32, qpn: u32) -> bool {
 pub(crate) fn invalidate_in(record: &MrRecord, key: u32) {
     // The change fails if the owner has removed the window or bound it again.
     if record.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
-        // Processes that cached the window look it up again. If the owner is changing the record, the owner's
-        // store of the sequence number may undo this addition. The owner's own change then replaces it.
+        // Processes that cached the window look it up again. 2: the number stays odd while the owner changes
+        // the record.
         record.sequence.fetch_add(2, AcqRel);
     }
 }

@@ -85,7 +85,7 @@ impl FailedSend<'_> {
             let _ = write!(line, " at {:#x} with rkey {:#x}", at.addr, at.rkey);
         }
         if *qp_type != QpType::Ud {
-            let _ = write!(line, "; first PSN of the QP {:#x}", self.sq_psn);
+            let _ = write!(line, "; sq_psn {:#x}", self.sq_psn);
         }
         let _ = write!(line, ") failed with {}. {}: {}", status_name(*status), self.who(), self.cause);
         say_line(&line);
