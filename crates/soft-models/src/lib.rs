@@ -20,6 +20,7 @@ pub mod completions;
 pub mod copies;
 pub mod locks;
 pub mod recvs;
+pub mod regions;
 mod run;
 
 // No model uses all of the software NIC's modules.

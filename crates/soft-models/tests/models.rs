@@ -1,6 +1,6 @@
 //! Runs the models.
 
-use doorbell_soft_models::{completions, copies, locks, recvs};
+use doorbell_soft_models::{completions, copies, locks, recvs, regions};
 
 #[test]
 fn lock_favourite_and_other() {
@@ -90,4 +90,9 @@ fn recvs_placed_in_turn() {
 #[test]
 fn recvs_placed_in_slot() {
     assert!(recvs::placed_in_slot() > 1);
+}
+
+#[test]
+fn regions_changed_and_invalidated() {
+    assert!(regions::changed_and_invalidated() > 1);
 }

@@ -43,10 +43,7 @@ fn without_waiting(node: &Node) -> c_int {
 
 /// Takes the next event. Returns its type and its QP, or `None` if no event is pending.
 fn next(node: &Node) -> Option<(u32, *mut ibv_qp)> {
-    // SAFETY: the context is live.
-    let mut one = libc::pollfd { fd: unsafe { (*node.context).async_fd }, events: libc::POLLIN, revents: 0 };
-    // SAFETY: the array has one entry.
-    let ready = unsafe { libc::poll(&mut one, 1, 0) } == 1;
+    let ready = node.has_async_event();
     let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
     let got = call!(c"ibv_get_async_event"(
         node.context => *mut ibv_context, &raw mut event => *mut ibv_async_event

@@ -56,7 +56,6 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 
-/// The extended operations of a context, which lie before the context in memory.
 /// The XRC objects of a process: at most one of each kind.
 struct Xrc {
     node: Node,
@@ -267,15 +266,6 @@ impl Xrc {
         }
     }
 
-    /// Whether an asynchronous event can be read.
-    fn has_event(&self) -> bool {
-        // SAFETY: the context is open, and the call gets one descriptor.
-        unsafe {
-            let mut fd = libc::pollfd { fd: (*self.node.context).async_fd, events: libc::POLLIN, revents: 0 };
-            libc::poll(&raw mut fd, 1, 0) == 1
-        }
-    }
-
     /// Waits for the next asynchronous event. Returns its type, and whether it concerns the target QP or the
     /// SRQ.
     fn event(&self) -> String {
@@ -385,7 +375,7 @@ fn serve() {
             }
             "received" => say(xrc.received()),
             "event" => say(xrc.event()),
-            "has-event" => say(xrc.has_event()),
+            "has-event" => say(xrc.node.has_async_event()),
             // SAFETY: the region is live.
             "memory" => say(format!("{} {}", xrc.node.address(0) as u64, unsafe { (*xrc.node.mr).rkey })),
             "byte" => say(xrc.node.read(number(1) as usize, 1)[0]),

@@ -4,7 +4,7 @@
 use super::refusal::Refusal;
 use super::responder::{Caches, Message, Responder};
 use crate::fabric::peer::Owner;
-use crate::memory::windows::{invalidate_in, is_bound_by};
+use crate::memory::windows::is_bound_by;
 use doorbell_transport::{Fault, Keys};
 
 impl Responder<'_> {
@@ -37,7 +37,7 @@ impl Responder<'_> {
             }
             Owner::Peer(_) => {
                 if let Some(record) = Keys::slot_of(rkey).and_then(|slot| self.segment.mr(slot)) {
-                    invalidate_in(record, rkey);
+                    record.invalidate(rkey);
                 }
             }
         }

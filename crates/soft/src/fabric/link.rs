@@ -8,8 +8,7 @@
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
-use crate::memory::copy::Piece;
-use crate::memory::copy::split;
+use crate::memory::copy::{Piece, split};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::Unreachable;
 use crate::point::{Point, reach};

@@ -421,8 +421,7 @@ impl EventRecord {
 impl MrRecord {
     /// Changes the record so that no reader sees a partial change.
     pub(crate) fn change(&self, change: impl FnOnce(&MrRecord)) {
-        // The number is added to, because a peer that invalidates a window adds to it as well. So no number
-        // comes twice.
+        // Additions, like the addition in `invalidate`, so that no number comes twice.
         self.sequence.fetch_add(1, Relaxed);
         // Release: a reader that sees a changed field also sees the odd sequence number.
         fence(Release);
@@ -431,20 +430,37 @@ impl MrRecord {
         self.sequence.fetch_add(1, Release);
     }
 
+    /// Invalidates the window with this key. Peers of the window's owner call this.
+    pub(crate) fn invalidate(&self, key: u32) {
+        // The change fails if the owner has removed the window or bound it again.
+        if self.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
+            // Processes that cached the window look it up again. 2: the number stays odd while the owner
+            // changes the record.
+            self.sequence.fetch_add(2, AcqRel);
+        }
+    }
+
     /// Reads the record as a whole; `None` if it keeps changing.
     #[inline]
     pub(crate) fn read<T>(&self, read: impl Fn(&MrRecord) -> T) -> Option<T> {
         for _ in 0..1000 {
-            let before = self.sequence.load(Acquire);
-            let value = read(self);
-            // Acquire: the sequence number is loaded again after the fields. If a field was changing, the
-            // number is odd or has changed.
-            fence(Acquire);
-            if before.is_multiple_of(2) && self.sequence.load(Relaxed) == before {
-                return Some(value);
+            let value = self.read_once(&read);
+            if value.is_some() {
+                return value;
             }
             std::hint::spin_loop();
         }
         None
+    }
+
+    /// Reads the record as a whole; `None` if it is changing.
+    #[inline]
+    pub(crate) fn read_once<T>(&self, read: impl Fn(&MrRecord) -> T) -> Option<T> {
+        let before = self.sequence.load(Acquire);
+        let value = read(self);
+        // Acquire: the sequence number is loaded again after the fields. If a field was changing, the number
+        // is odd or has changed.
+        fence(Acquire);
+        (before.is_multiple_of(2) && self.sequence.load(Relaxed) == before).then_some(value)
     }
 }

@@ -9,7 +9,6 @@
 //! key in the window's record. The owner notices this when it next uses the window.
 
 use super::objects::{HostMemory, Object};
-use super::records::MrRecord;
 use super::regions::{RegionTable, Regions, Revoked, find_in, show};
 use super::segment::Segment;
 use super::window::{NOTHING, Window, WindowKind, of_pd, of_qp};
@@ -17,7 +16,6 @@ use crate::errno::Errno;
 use doorbell_transport::{Keys, Region};
 use doorbell_verbs::AccessFlags;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering::*;
 use thiserror::Error;
 
 /// The part of a region to which a window is to be bound.
@@ -210,14 +208,4 @@ impl RegionTable {
 /// Whether the key names a window of type 2 that the QP with this number has bound.
 pub(crate) fn is_bound_by(segment: &Segment, key: u32, qpn: u32) -> bool {
     find_in(segment, key).is_ok_and(|found| found.is_some_and(|place| place.region.pd == of_qp(qpn)))
-}
-
-/// Invalidates the window with this key by its record. Peers of the window's owner call this.
-pub(crate) fn invalidate_in(record: &MrRecord, key: u32) {
-    // The change fails if the owner has removed the window or bound it again.
-    if record.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
-        // Processes that cached the window look it up again. 2: the number stays odd while the owner changes
-        // the record.
-        record.sequence.fetch_add(2, AcqRel);
-    }
 }

@@ -146,6 +146,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Whether an asynchronous event can be read.
+    pub(crate) fn has_async_event(&self) -> bool {
+        // SAFETY: the context is live.
+        let fd = unsafe { (*self.context).async_fd };
+        let mut one = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: the array has one entry.
+        unsafe { libc::poll(&raw mut one, 1, 0) == 1 }
+    }
+
     /// Opens the device, registers `bytes` zero bytes, and creates `qps` RC QPs in state Init.
     pub(crate) fn open(bytes: usize, qps: usize) -> Node {
         Node::open_as(QpType::Rc, bytes, qps)
