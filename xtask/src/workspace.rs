@@ -3,9 +3,11 @@
 use crate::command::{Task, failed};
 use std::path::PathBuf;
 
-/// The workspace's root.
+/// The workspace's root. Cargo tells it when it starts the program. The path at compile time would be wrong
+/// if two checkouts share a target folder: cargo then starts the program of one checkout in the other.
 pub(crate) fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from).join("..")
 }
 
 /// Cargo's target folder, even if `CARGO_TARGET_DIR` sets it. This program's file is two levels below the
