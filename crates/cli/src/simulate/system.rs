@@ -8,6 +8,7 @@ use crate::table::{self, Align};
 use doorbell_lab::{OfSystem, Outcome, PhaseTime, Served, SystemWorkload, Timing};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
+use doorbell_systems::Phase;
 use std::fmt::Write;
 
 /// Parameters for which the profile chose a value other than the requested one. The text states the chosen
@@ -100,9 +101,9 @@ dram_ns, dram_mb_per_s and forced_write_back_ns of [hierarchy].
 ";
 
 /// The phase that is not part of an operation.
-const BESIDE: &str = "tenant-pass";
+const BESIDE: Phase = Phase::TenantPass;
 /// The phase that every request has.
-const SERVED: &str = "prepare";
+const SERVED: Phase = Phase::Prepare;
 
 /// Table of an operation's time. Each phase has a row with its mean over the measured requests. The remaining
 /// time is network and stacks. The split is unknown if no whole request was measured, or if the phases take
@@ -124,7 +125,7 @@ fn phases(o: &Outcome, mean: f64) -> String {
         .phases
         .iter()
         .filter(of_it)
-        .map(|p| row(&p.phase, p.mean_ns, Some(p.mean_ns / mean)))
+        .map(|p| row(p.phase.name(), p.mean_ns, Some(p.mean_ns / mean)))
         .collect();
     rows.push(row("network and stacks", mean - spent, Some(1.0 - spent / mean)));
     if let Some(beside) = o.system().phases.iter().find(|p| p.phase == BESIDE) {
