@@ -64,9 +64,15 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     if of.again > 0.0 {
         rows.push(("restarts", format!("{} times per operation", Digits(of.again, 4))));
     }
-    if let Some(Served { least, most }) = of.served {
+    if let Some(Served { least, most, never }) = of.served {
         let parts = format!("{} to {} of an even share", Digits(least, 2), Digits(most, 2));
         rows.push(("served, by client", parts));
+        if never > 0 {
+            rows.push((
+                "never served",
+                format!("{}, which the latency does not cover", counted(never, "client")),
+            ));
+        }
     }
     if o.dropped > 0 {
         rows.push(("dropped", counted(o.dropped, "message")));
