@@ -143,9 +143,11 @@ fn the_program_finds_files_and_signals_as_they_were() {
         let change = || {
             // SAFETY: the functions take only numbers and a local set.
             unsafe {
-                // A shell lets commands in the background ignore these, `counted` does not.
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+                // A shell lets commands in the background ignore SIGINT and SIGQUIT, and nohup(1) lets a command
+                // ignore SIGHUP. `counted` does not.
+                for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 libc::signal(libc::SIGUSR2, libc::SIG_IGN);
                 let mut blocked = std::mem::zeroed();
