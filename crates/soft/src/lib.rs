@@ -47,3 +47,4 @@ mod sync;
 mod tests;
 mod thread;
 mod watch;
+mod wr_opcode;

@@ -7,9 +7,10 @@
 
 use super::records::CauseRecord;
 use super::window::domain_text;
+use crate::wr_opcode::WrOpcode;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_transport::KeyError;
-use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType};
+use doorbell_verbs::{AccessFlags, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::*;
@@ -185,7 +186,7 @@ pub(crate) struct Blame {
     pub(crate) pid: u32,
     /// The claimer number of the requester's process.
     pub(crate) claimer: u32,
-    pub(crate) opcode: Opcode,
+    pub(crate) opcode: WrOpcode,
     /// Number of the work request in its send queue, counted from 1.
     pub(crate) number: u64,
     pub(crate) cause: Cause,
@@ -195,6 +196,8 @@ impl CauseRecord {
     /// Records the cause of a QP's transition to Err.
     pub(crate) fn write(&self, blame: &Blame) {
         let Cause { check, key, addr, len, found, other } = blame.cause;
+        // The last store is Release, for the Acquire in `read`: a reader that sees the check sees the other
+        // fields. If two requesters write at once, the fields may be mixed. They only appear in a message.
         self.check.store(0, Release);
         self.from.store(blame.from, Relaxed);
         self.pid.store(blame.pid, Relaxed);
@@ -229,7 +232,7 @@ impl CauseRecord {
             from: self.from.load(Relaxed),
             pid: self.pid.load(Relaxed),
             claimer: self.claimer.load(Relaxed),
-            opcode: Opcode::from_c(self.opcode.load(Relaxed))?,
+            opcode: WrOpcode::from_c(self.opcode.load(Relaxed))?,
             number: self.number.load(Relaxed),
             cause,
         })
@@ -380,8 +383,14 @@ mod tests {
         assert_eq!(record.read(), None);
         for check in all {
             let cause = Cause { check, key: 5, addr: 1 << 40, len: 7, found: u64::MAX, other: 3 };
-            let blame =
-                Blame { from: 9, pid: 77, claimer: 78, opcode: Opcode::FetchAdd, number: 1 << 33, cause };
+            let blame = Blame {
+                from: 9,
+                pid: 77,
+                claimer: 78,
+                opcode: WrOpcode::AtomicWrite,
+                number: 1 << 33,
+                cause,
+            };
             record.write(&blame);
             assert_eq!(record.read(), Some(blame));
             assert!(!cause.to_string().is_empty());
@@ -396,7 +405,7 @@ mod tests {
         fn any_record_is_read(words in proptest::collection::vec(proptest::num::u64::ANY, 10)) {
             let record = CauseRecord::default();
             record.check.store(words[0] as u32 % 64, Relaxed);
-            record.opcode.store(words[1] as u32 % 8, Relaxed);
+            record.opcode.store(words[1] as u32 % 17, Relaxed);
             let to = [&record.number, &record.addr, &record.len, &record.found, &record.other];
             to.into_iter().zip(&words[2..]).for_each(|(to, word)| to.store(*word, Relaxed));
             if let Some(blame) = record.read() {

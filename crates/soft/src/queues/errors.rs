@@ -6,7 +6,7 @@ use crate::fabric::process::Process;
 use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::CauseRecord;
 use crate::memory::windows::WindowError;
-use doorbell_abi::{CEnum, opcode_name, status_name};
+use doorbell_abi::{CEnum, status_name};
 use doorbell_launch::say::say;
 use doorbell_launch::variables;
 use doorbell_verbs::{QpState, QpType, WcStatus};
@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 /// Maximum number of reports that a process prints.
 const MOST: u32 = 20;
 
-/// Whether a QP's error was already reported in this life of the QP.
+/// Whether a QP's error was already reported in this life of the QP. A flag that orders nothing: the swap
+/// only selects the thread that reports.
 #[derive(Debug, Default)]
 pub(crate) struct Said(AtomicBool);
 
@@ -46,6 +47,7 @@ fn is_quiet() -> bool {
 
 /// Prints a line about a QP, unless the process has printed [`MOST`] lines already.
 fn say_line(line: &str) {
+    // A counter: it orders nothing.
     static LINES: AtomicU32 = AtomicU32::new(0);
     match LINES.fetch_add(1, Relaxed) {
         0..MOST => say(line),
@@ -186,7 +188,7 @@ pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
 
 fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     let Blame { from, pid, claimer: _, opcode, number, cause } = blame;
-    let (opcode, process) = (opcode_name(*opcode), of_process(*pid));
+    let (opcode, process) = (opcode.name(), of_process(*pid));
     let mut line = format!(
         "QP {num:#x} ({qp_type}) is in error because of work request {number} ({opcode}) of QP \
          {from:#x}{process}"
