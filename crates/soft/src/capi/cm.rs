@@ -5,6 +5,7 @@ use crate::cm;
 use crate::device;
 use crate::errno::Errno;
 use libc::{c_int, c_void, size_t, ssize_t};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Whether a descriptor belongs to the device file.
 #[inline(always)]
@@ -49,6 +50,6 @@ pub fn copied(from: c_int, to: c_int) -> c_int {
         return to;
     }
     // SAFETY: the descriptor was just created, and nothing else uses it.
-    unsafe { libc::close(to) };
+    drop(unsafe { OwnedFd::from_raw_fd(to) });
     minus_one(Err(Errno(libc::EMFILE)))
 }
