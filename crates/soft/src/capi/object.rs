@@ -17,7 +17,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`).
+/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`). Relaxed: the
+/// count orders nothing. A program with several threads orders the end of the last use before the call that
+/// destroys the object.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
