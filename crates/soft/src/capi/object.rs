@@ -17,9 +17,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`). Relaxed: the
-/// count orders nothing. A program with several threads orders the end of the last use before the call that
-/// destroys the object.
+/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`). Release at
+/// the end of a use and Acquire at the check order the last use before the object is freed, as in an `Arc`.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
@@ -29,11 +28,11 @@ impl Uses {
     }
 
     pub(crate) fn end(&self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Release);
     }
 
     pub(crate) fn check_none(&self) -> Result<(), Errno> {
-        if self.0.load(Relaxed) == 0 { Ok(()) } else { Err(EBUSY) }
+        if self.0.load(Acquire) == 0 { Ok(()) } else { Err(EBUSY) }
     }
 }
 

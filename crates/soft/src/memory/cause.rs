@@ -13,7 +13,7 @@ use doorbell_transport::KeyError;
 use doorbell_verbs::{AccessFlags, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 
 /// The memory that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,8 +197,10 @@ impl CauseRecord {
     pub(crate) fn write(&self, blame: &Blame) {
         let Cause { check, key, addr, len, found, other } = blame.cause;
         // The last store is Release, for the Acquire in `read`: a reader that sees the check sees the other
-        // fields. If two requesters write at once, the fields may be mixed. They only appear in a message.
-        self.check.store(0, Release);
+        // fields. The fences let a reader that sees one of the new fields find another check at its end. If two
+        // requesters write at once, the fields may still be mixed. They only appear in a message.
+        self.check.store(0, Relaxed);
+        fence(Release);
         self.from.store(blame.from, Relaxed);
         self.pid.store(blame.pid, Relaxed);
         self.claimer.store(blame.claimer, Relaxed);
@@ -219,7 +221,8 @@ impl CauseRecord {
 
     /// The recorded cause, if it is valid.
     pub(crate) fn read(&self) -> Option<Blame> {
-        let check = Check::from_word(self.check.load(Acquire))?;
+        let word = self.check.load(Acquire);
+        let check = Check::from_word(word)?;
         let cause = Cause {
             check,
             key: self.key.load(Relaxed),
@@ -228,14 +231,16 @@ impl CauseRecord {
             found: self.found.load(Relaxed),
             other: self.other.load(Relaxed),
         };
-        Some(Blame {
+        let blame = Blame {
             from: self.from.load(Relaxed),
             pid: self.pid.load(Relaxed),
             claimer: self.claimer.load(Relaxed),
             opcode: WrOpcode::from_c(self.opcode.load(Relaxed))?,
             number: self.number.load(Relaxed),
             cause,
-        })
+        };
+        fence(Acquire);
+        (self.check.load(Relaxed) == word).then_some(blame)
     }
 }
 
