@@ -11,6 +11,10 @@ use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// The test that does not run under the sanitizer. It checks the loads and stores of small copies, which are
+/// calls of the sanitizer's runtime here.
+const WITHOUT: &str = "tests::placing::each_unit_is_stored_once_and_whole_and_in_order";
+
 /// Runs all checks. The task is unavailable on other targets, and if the toolchain lacks the sanitizer's
 /// runtime.
 pub(crate) fn run_all() -> Task<()> {
@@ -20,14 +24,9 @@ pub(crate) fn run_all() -> Task<()> {
     if !runtime_is_there()? {
         return Err(Problem::Unavailable("this Rust toolchain has no runtime of AddressSanitizer".into()));
     }
-    run(cargo("test")?.args([
-        "--package",
-        "doorbell-soft",
-        "--package",
-        "doorbell-launch",
-        "--package",
-        "doorbell-abi",
-    ]))?;
+    let mut tests = cargo("test")?;
+    tests.args(["--package", "doorbell-soft", "--package", "doorbell-launch", "--package", "doorbell-abi"]);
+    run(tests.args(["--", "--skip", WITHOUT]))?;
     run(cargo("build")?.args(["--package", "doorbell-soft-so"]))?;
     let library = directory()?.join(TARGET).join("debug/libibverbs.so");
     let mut suite = cargo("run")?;
