@@ -32,8 +32,8 @@ impl Target {
         let target = Target(folder);
         let cargo = CARGO.replace("LIBRARY", &library().display().to_string());
         std::fs::write(target.0.join("cargo.sh"), cargo).expect("it can be written");
-        // The programs are installed by another process. If this process wrote them, a child that another test
-        // starts meanwhile could hold the open file, and execve(2) would fail with ETXTBSY.
+        // Another process installs the programs. If this process wrote them, a child of another test could
+        // hold the open file, and execve(2) would fail with ETXTBSY.
         install(&target.0.join("cargo.sh"), &target.0.join("cargo"));
         install(Path::new(doorbell().get_program()), &target.file("doorbell"));
         std::fs::write(target.file("doorbell.d"), "").expect("it can be written");

@@ -179,8 +179,8 @@ impl Board {
     /// The records of a list, in the order in which they were added.
     pub(crate) fn listed<T: Listed>(&self, list: &AtomicU64) -> Vec<&T> {
         let mut at = list.load(Acquire);
-        // A list cannot have more records than there is room for, unless a program has overwritten the board. The
-        // load comes after the list's, so that it covers all of the list's records.
+        // A list cannot have more records than there is room for, unless a program has overwritten the board.
+        // The load comes after the list's, so that it covers all of the list's records.
         let most = self.head().used.load(Relaxed) / size_of::<T>() as u64;
         let mut records = Vec::new();
         while at != 0 && (records.len() as u64) < most {

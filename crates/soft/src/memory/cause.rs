@@ -197,8 +197,8 @@ impl CauseRecord {
     pub(crate) fn write(&self, blame: &Blame) {
         let Cause { check, key, addr, len, found, other } = blame.cause;
         // The last store is Release, for the Acquire in `read`: a reader that sees the check sees the other
-        // fields. The fences let a reader that sees one of the new fields find another check at its end. If two
-        // requesters write at once, the fields may still be mixed. They only appear in a message.
+        // fields. The fences let a reader that sees one of the new fields find another check at its end. If
+        // two requesters write at once, the fields may still be mixed. They only appear in a message.
         self.check.store(0, Relaxed);
         fence(Release);
         self.from.store(blame.from, Relaxed);
