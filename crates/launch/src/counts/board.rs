@@ -18,7 +18,7 @@ const BYTES: u64 = 64 << 30;
 /// Alignment of allocations, in bytes: a cache line.
 const ALIGN: u64 = 64;
 /// Identifies a file as a board with this layout.
-const MAGIC: u64 = 0xd00b_e110_c027_0002;
+const MAGIC: u64 = 0xd00b_e110_c027_0003;
 
 /// A record on a board.
 ///

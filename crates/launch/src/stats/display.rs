@@ -97,6 +97,13 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
         let (naks, ms) = (counted(c.rnr_naks, "RNR NAK"), c.rnr_wait_ns as f64 / 1e6);
         writeln!(f, "  RNR         {naks}: no RECV was posted; min_rnr_timer stopped QPs for {ms:.2} ms")?;
     }
+    if c.timeouts > 0 {
+        let timeouts = counted(c.timeouts, "time-out");
+        writeln!(f, "  retries     {} after {timeouts} without an answer", c.retries)?;
+    }
+    if let Some(mtu) = c.path_mtu {
+        writeln!(f, "  attributes  path_mtu {mtu}{}", reads(c))?;
+    }
     if c.multicast > 0 {
         writeln!(f, "  multicast   {} to groups", counted(c.multicast, "datagram"))?;
     }
@@ -125,6 +132,13 @@ fn wrapped(f: &mut Formatter<'_>, head: &str, text: &str) -> fmt::Result {
         line.push(' ');
     }
     writeln!(f, "{}", line.trim_end())
+}
+
+/// The limits of READs and atomics; empty if none was posted.
+fn reads(c: &Counts) -> String {
+    let own = c.max_rd_atomic.map(|most| format!(", max_rd_atomic {most}"));
+    let peer = c.peer_max_dest_rd_atomic.map(|most| format!(", max_dest_rd_atomic of the peer {most}"));
+    own.into_iter().chain(peer).collect()
 }
 
 fn pcie(p: &Transactions) -> String {

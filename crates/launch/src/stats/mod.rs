@@ -4,6 +4,8 @@
 //! When a process exits, `doorbell_nic::accounting` turns its counts into PCIe transactions. The process does
 //! this itself in exit(3). After any other end, the launcher does it.
 
+#[cfg(test)]
+mod attributes;
 mod display;
 mod posting;
 mod report;

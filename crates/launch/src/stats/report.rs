@@ -1,6 +1,6 @@
 //! The counts as numbers, for the JSON and the summary.
 
-use super::posting::Posting;
+use super::posting::{Posting, least};
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{PostedShape, QpCounts, RecvCounts};
@@ -15,10 +15,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A note about the values that depend on this device's timing, and would differ on a NIC.
-pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, the limits of \
-                                 class latency, and the workload's window and batch depend on the timing of \
-                                 this device if the program posts in response to completions; all other \
-                                 numbers depend on the program alone";
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, timeouts, \
+                                 retries, the limits of class latency, and the workload's window and batch \
+                                 depend on the timing of this device if the program posts in response to \
+                                 completions; all other numbers depend on the program alone";
 /// A note about the cost of the peers' one-sided verbs, which this process does not count.
 pub(super) const NOT_COUNTED: &str = "the statistics of the peers contain the cost of their one-sided verbs \
                                       on this machine, in responder_pcie, because only the peers count these \
@@ -113,6 +113,19 @@ pub(super) struct Counts {
     pub(super) rnr_naks: u64,
     /// Nanoseconds for which these NAKs stopped QPs, by the responders' `min_rnr_timer`.
     pub(super) rnr_wait_ns: u64,
+    /// Time-outs after which a message of RC had no answer.
+    pub(super) timeouts: u64,
+    /// Messages of RC that were sent again after such a time-out.
+    pub(super) retries: u64,
+    /// Bytes of `path_mtu`, the least of all QPs; absent for QPs that are not connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path_mtu: Option<u32>,
+    /// READs and atomics that a QP may have outstanding, the least of all QPs that posted any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_rd_atomic: Option<u32>,
+    /// `max_dest_rd_atomic` of the peers of these QPs, the least; absent if no peer was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peer_max_dest_rd_atomic: Option<u32>,
     /// Datagrams to multicast groups, among the work requests. The process of each member counts what it
     /// received.
     pub(super) multicast: u64,
@@ -138,7 +151,7 @@ impl Report {
         // to other processes.
         total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
-        let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
+        let (workload, of_workload) = match as_posted(name, profile, all) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };
@@ -188,6 +201,11 @@ impl Counts {
             undelivered: qp.undelivered,
             rnr_naks: qp.rnr_naks,
             rnr_wait_ns: qp.rnr_wait_ns,
+            timeouts: qp.timeouts,
+            retries: qp.retries,
+            path_mtu: qp.path_mtu,
+            max_rd_atomic: qp.max_rd_atomic,
+            peer_max_dest_rd_atomic: qp.peer_rd_atomic,
             multicast: qp.multicast,
             ..Counts::default()
         };
@@ -264,6 +282,11 @@ impl Counts {
         self.undelivered += other.undelivered;
         self.rnr_naks += other.rnr_naks;
         self.rnr_wait_ns += other.rnr_wait_ns;
+        self.timeouts += other.timeouts;
+        self.retries += other.retries;
+        self.path_mtu = least(self.path_mtu, other.path_mtu);
+        self.max_rd_atomic = least(self.max_rd_atomic, other.max_rd_atomic);
+        self.peer_max_dest_rd_atomic = least(self.peer_max_dest_rd_atomic, other.peer_max_dest_rd_atomic);
         self.multicast += other.multicast;
         self.pcie += other.pcie;
         self.responder_pcie += other.responder_pcie;

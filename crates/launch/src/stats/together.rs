@@ -7,7 +7,7 @@
 
 use super::posting::Posting;
 use super::report::{Counts, Report, Role};
-use super::workload::{Kinds, PostedKind, few, kinds_of, posted_of, workload};
+use super::workload::{Kinds, PostedKind, kinds_of, posted_of, workload};
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::QpCounts;
 use crate::qp_numbers::slot_of;
@@ -181,13 +181,7 @@ impl PosterGroup<'_> {
         let posting = Posting::of_processes(&each);
         let threads = posting.threads.div_ceil(posting_machines).max(1);
         let posting = Posting { machines, threads, ..posting };
-        let own = workload(
-            name,
-            profile,
-            self.posters[0].transport,
-            &few(kinds_of(each.iter().copied().flatten())),
-            &posting,
-        );
+        let own = workload(name, profile, &each, &posting);
         (Workload { threads: Some(threads), pattern: Some(self.pattern), ..own }, threads)
     }
 }
@@ -401,12 +395,13 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
             let class = |(group, (own, threads)): (&PosterGroup<'_>, &(Workload, u32))| ThreadClass {
                 name: Some(group.name()),
                 threads: *threads,
-                says: Workload { profile: None, machines: None, threads: None, ..own.clone() },
+                says: Workload { profile: None, set: None, machines: None, threads: None, ..own.clone() },
             };
             let classes = groups.iter().zip(several).map(class).collect();
             let names = groups.iter().flat_map(|group| group.pids().map(|pid| (pid, group.name())));
             let whole = Workload {
                 profile: Some(name.to_owned()),
+                set: several.iter().filter_map(|(own, _)| own.set.clone()).min(),
                 machines: Some(others + 1),
                 class: Some(classes),
                 ..Workload::default()
@@ -535,7 +530,7 @@ mod tests {
         let idle = Posts { times: 0, ..posts(SendOp::Send, 0, &[]) };
         for (index, posts) in [&idle].into_iter().chain(all).enumerate() {
             let num = qp_num(slot, index as u32);
-            let (mut qp, _) = QpCounter::new(board, list, num, posts.transport).expect("there is room");
+            let (mut qp, _) = QpCounter::new(board, list, (num, posts.transport), 0).expect("there is room");
             let sges = [Sge::default()];
             let wr = SendWr::new(0, posts.op, &sges);
             for (n, to) in posts.to.iter().cycle().take(posts.times as usize).enumerate() {

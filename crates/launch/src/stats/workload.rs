@@ -28,6 +28,9 @@ pub(super) struct Posted {
     doorbells: f64,
     /// SENDs that carry only an immediate.
     header_only: u64,
+    /// Work requests whose payload is in memory, and their SGEs.
+    in_memory: u64,
+    sges: u64,
 }
 
 impl Posted {
@@ -41,6 +44,8 @@ impl Posted {
         self.inlined += other.inlined;
         self.doorbells += other.doorbells;
         self.header_only += other.header_only;
+        self.in_memory += other.in_memory;
+        self.sges += other.sges;
     }
 
     fn all<'a>(some: impl Iterator<Item = &'a Posted>) -> Posted {
@@ -69,6 +74,8 @@ pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds
                 signaled: if shape.signaled { n } else { 0 },
                 inlined: if shape.inline { n } else { 0 },
                 doorbells: n as f64 / f64::from(list.max(1)),
+                in_memory: if shape.is_in_memory() { n } else { 0 },
+                sges: if shape.is_in_memory() { n * u64::from(shape.sges) } else { 0 },
                 header_only: if shape.opcode == Opcode::SendWithImm && shape.payload == 0 { n } else { 0 },
             });
         }
@@ -77,21 +84,31 @@ pub(super) fn kinds_of<'q>(qps: impl IntoIterator<Item = &'q QpCounts>) -> Kinds
 }
 
 /// Describes the posts over the busiest transport by a workload. Also returns the number of these posts. The
-/// workload has one kind of work requests or a mix. Its `batch` and `signal_every` are averages. `None` if
-/// nothing was posted. `name` is the profile's name or file as the user gave it.
-pub(super) fn as_posted(
-    name: &str,
-    profile: &Profile,
-    all: &[QpCounts],
-    posting: &Posting,
-) -> Option<(Workload, u64)> {
-    let over = |transport: QpType| kinds_of(all.iter().filter(|qp| qp.qp_type == transport));
+/// workload has one kind of work requests or a mix. Its `batch` is an average. `None` if nothing was posted.
+/// `name` is the profile's name or file as the user gave it.
+pub(super) fn as_posted(name: &str, profile: &Profile, all: &[QpCounts]) -> Option<(Workload, u64)> {
+    let over = |transport: QpType| -> Vec<QpCounts> {
+        all.iter().filter(|qp| qp.qp_type == transport).cloned().collect()
+    };
+    let posted = |qps: &Vec<QpCounts>| qps.iter().map(posted_of).sum::<u64>();
     let transports: BTreeSet<QpType> = all.iter().map(|qp| qp.qp_type).collect();
-    let posted = |kinds: &Kinds| Posted::all(kinds.values()).work_requests;
-    let of_each = transports.into_iter().map(|transport| (transport, over(transport)));
-    let (transport, kinds) = of_each.max_by_key(|(_, kinds)| posted(kinds))?;
-    let n = posted(&kinds);
-    (n > 0).then(|| (workload(name, profile, transport, &few(kinds), posting), n))
+    let qps = transports.into_iter().map(over).max_by_key(posted)?;
+    let n = posted(&qps);
+    (n > 0).then(|| (workload(name, profile, &[&qps], &Posting::of(&qps)), n))
+}
+
+/// The usual distance from one signalled work request of a QP to the next. This is the distance of most work
+/// requests, or the mean distance if no distance is that frequent.
+fn signal_distance<'q>(qps: impl Iterator<Item = &'q QpCounts>, all: &Posted) -> u64 {
+    // The work requests that each distance covers.
+    let mut distances = BTreeMap::from([(1, all.signaled)]);
+    for (distance, times) in qps.flat_map(|qp| &qp.signal_gaps) {
+        *distances.entry(*distance).or_default() += distance * times;
+        // The program may still be counting, so the numbers need not fit together.
+        distances.entry(1).and_modify(|singles| *singles = singles.saturating_sub(*times));
+    }
+    let usual = distances.into_iter().find(|(_, covered)| 2 * covered >= all.work_requests);
+    usual.map_or(all.work_requests / all.signaled.max(1), |(distance, _)| distance)
 }
 
 /// Merges kinds until a mix can hold them. For this, it rounds sizes up to powers of 2, then of 4, then of
@@ -119,34 +136,43 @@ fn up(size: u32, bits: u32) -> u32 {
     1u32.checked_shl(exponent).unwrap_or(1 << 31)
 }
 
-/// A workload of these kinds of work requests, posted as `posting` describes.
-pub(super) fn workload(
-    name: &str,
-    profile: &Profile,
-    transport: QpType,
-    kinds: &Kinds,
-    posting: &Posting,
-) -> Workload {
+/// The workload of the QPs of some processes, which have one transport. `posting` describes how they post.
+pub(super) fn workload(name: &str, profile: &Profile, all: &[&[QpCounts]], posting: &Posting) -> Workload {
+    let qps = || all.iter().copied().flatten();
+    let kinds = &few(kinds_of(qps()));
     let all = Posted::all(kinds.values());
     let most = profile.device.nic.max_qp_wr.clamp(1, 1024);
     let batch = ((all.work_requests as f64 / all.doorbells).round() as u32).clamp(1, most);
-    let signal_every = (all.work_requests / all.signaled.max(1)).clamp(1, u64::from(most)) as u32;
+    let signal_every = signal_distance(qps(), &all).clamp(1, u64::from(most)) as u32;
     // A completion covers only requests of its own QP. So with unsignalled requests, the window is per QP.
-    let per_qp = signal_every > 1;
+    // With several QPs, too, because the depth was counted for each QP.
+    let per_qp = signal_every > 1 || posting.qps > 1;
     let depth = if per_qp { posting.of_qp } else { posting.of_thread };
-    let least = if per_qp { 2 * signal_every + batch } else { batch };
+    // Before the completion of a signalled request, as many others may be outstanding.
+    let least = signal_every - 1 + batch;
     let window = depth.max(least).min(profile.device.nic.max_qp_wr.max(least));
+    let transport = qps().next().map(|qp| qp.qp_type);
+    // A datagram has one packet of any length.
+    let shorter_mtu = posting.shorter_mtu(profile).filter(|_| transport != Some(QpType::Ud));
+    let number = |bytes: u32| bytes.to_string().parse().expect("it is a number");
     let sends = || kinds.iter().filter(|(kind, _)| kind.verb == Verb::Send);
     let header_only =
         all.header_only > 0 && sends().all(|(_, posted)| posted.header_only == posted.work_requests);
     let of_one = Workload {
         profile: Some(name.to_owned()),
-        transport: Some(transport),
+        set: shorter_mtu.map(|bytes| BTreeMap::from([("link.mtu_bytes".to_owned(), number(bytes))])),
+        transport,
         machines: Some(posting.machines),
         threads: Some(posting.threads.min(profile.host.cores)),
         qps: Some(posting.qps),
         window: (!per_qp).then_some(window),
         window_per_qp: per_qp.then_some(window),
+        max_rd_atomic: posting
+            .rd_atomic
+            .filter(|_| kinds.keys().any(PostedKind::returns_data))
+            .map(|most| most.clamp(1, profile.device.nic.max_rd_atomic)),
+        cq_per_qp: (posting.has_own_cqs && posting.qps > 1).then_some(true),
+        sges: gathered(profile, kinds, &all),
         batch: Some(batch),
         signal_every: Some(signal_every),
         inline: Some(all.inlined > 0),
@@ -173,6 +199,15 @@ pub(super) fn workload(
     }
 }
 
+/// The SGEs of each work request, if there are several, and a workload can express them.
+fn gathered(profile: &Profile, kinds: &Kinds, all: &Posted) -> Option<u32> {
+    let sges = u32::try_from(all.sges.checked_div(all.in_memory)?).ok()?;
+    let payloads = kinds.keys().filter(|kind| !kind.verb.is_atomic()).map(|kind| kind.size);
+    let shortest = payloads.filter(|size| *size > 0).min().unwrap_or(1);
+    let is_known = sges > 1 && u64::from(sges) * all.in_memory == all.sges && all.inlined == 0;
+    (is_known && sges <= shortest.min(profile.device.nic.max_sge)).then_some(sges)
+}
+
 /// A mix with weights in proportion to the posts. Large counts are scaled down to 26 bits, and no weight is
 /// 0.
 fn mix(kinds: &Kinds) -> Mix {
@@ -191,6 +226,10 @@ fn mix(kinds: &Kinds) -> Mix {
 impl PostedKind {
     fn of(shape: &PostedShape) -> PostedKind {
         PostedKind { verb: verb(shape.opcode), size: shape.payload }
+    }
+
+    fn returns_data(&self) -> bool {
+        !self.verb.carries_payload()
     }
 
     /// The kind with its size rounded up to a power of two; a size of 0 stays 0.

@@ -38,8 +38,9 @@ use crate::sync::lock;
 use crate::watch::Watch;
 use crate::watch::flights::Flights;
 use doorbell_abi::CEnum;
+use doorbell_launch::counts::qp::QpCounter;
 use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
-use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
+use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -110,15 +111,39 @@ impl Sends {
     /// Records that the oldest work request meets an obstacle, for the first time or again. Returns the
     /// request's error status if its retries are used up.
     fn meets(&mut self, obstacle: Obstacle) -> Option<WcStatus> {
-        let before = self.wait.map(|wait| wait.until);
+        let before = self.wait;
         let over = wait_again(&mut self.wait, obstacle, &self.attr);
-        if let (Obstacle::NoRecv(timer), None) = (obstacle, over)
-            && self.wait.map(|wait| wait.until) != before
-            && let Some(counts) = self.watch.as_mut().and_then(|watch| watch.counts.as_mut())
-        {
-            counts.waits_for_recv(rnr_wait(timer));
+        if self.watch.is_none() {
+            return over;
+        }
+        let is_sent_again = over.is_some() || self.wait.map(|wait| wait.until) != before.map(|wait| wait.until);
+        let is_timed_out = is_sent_again && before.is_some_and(|wait| wait.is_timed_out(&self.attr));
+        let Some(counts) = self.counts() else { return over };
+        match (obstacle, over) {
+            // The last RNR NAK stops the QP for good.
+            (Obstacle::NoRecv(timer), None) if is_sent_again => counts.waits_for_recv(rnr_wait(timer)),
+            (Obstacle::NoRecv(_), Some(_)) => counts.waits_for_recv(Span::ZERO),
+            (Obstacle::Silence | Obstacle::Delay, _) if is_timed_out => counts.timed_out(over.is_none()),
+            _ => {}
         }
         over
+    }
+
+    /// Ends the wait of the oldest work request, which completes with this status.
+    fn end_wait(&mut self, status: WcStatus) {
+        let Some(wait) = self.wait.take() else { return };
+        // With these statuses, `meets` has counted the last time-out.
+        let is_given_up = matches!(status, WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr);
+        if !is_given_up
+            && wait.is_timed_out(&self.attr)
+            && let Some(counts) = self.counts()
+        {
+            counts.timed_out(true);
+        }
+    }
+
+    fn counts(&mut self) -> Option<&mut QpCounter> {
+        self.watch.as_mut()?.counts.as_deref_mut()
     }
 
     /// The status of a work request with this outcome; `Err` if the request has to wait.
@@ -171,7 +196,7 @@ impl Qp {
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.processor.store(0, Relaxed);
         record.show(QpState::Reset);
-        let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
+        let (posts, receives) = counts::qp(num, parts.qp_type, parts.send_cq.index).unzip();
         let share = Arc::new(QpShare {
             process,
             num,
@@ -265,6 +290,10 @@ impl Qp {
             sends.leads_here = path.is_reachable;
         }
         self.publish(&sends.attr);
+        let path_mtu = sends.attr.path_mtu.filter(|_| self.qp_type() != QpType::Ud).map(Mtu::bytes);
+        if let Some(counts) = sends.counts() {
+            counts.modified(path_mtu);
+        }
         let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
         match next {
             QpState::Reset => self.reset(&mut sends)?,

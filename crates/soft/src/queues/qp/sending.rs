@@ -64,7 +64,7 @@ impl Qp {
                     }
                 },
             };
-            sends.wait = None;
+            sends.end_wait(status);
             self.finish(sends, &request, status);
         }
     }

@@ -112,6 +112,13 @@ impl SendWait {
         is_of_nic && !is_fast() && Instant::now() < self.until
     }
 
+    /// Whether the QP's time-out has passed without an answer.
+    pub(super) fn is_timed_out(self, attr: &QpAttr) -> bool {
+        let is_silent = matches!(self.obstacle, Obstacle::Silence | Obstacle::Delay);
+        let has_timeout = ack_timeout(attr.timeout.unwrap_or(0)) != Span::ZERO;
+        is_silent && has_timeout && Instant::now() >= self.until
+    }
+
     /// Creates the wait for an obstacle. `before` is the request's previous wait for this kind of obstacle.
     /// Returns the request's error status if its retries are used up.
     fn new(before: Option<SendWait>, obstacle: Obstacle, attr: &QpAttr) -> Result<SendWait, WcStatus> {

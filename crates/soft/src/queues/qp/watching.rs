@@ -5,6 +5,7 @@ use super::{Qp, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::diagnosis;
 use crate::engine::request::Request;
+use crate::engine::requester::Requester;
 use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::{EVENT_QP_FATAL, QpRecord};
 use crate::watch::faults::{QpFaults, Verdict};
@@ -39,6 +40,10 @@ impl Qp {
         if let Some(counts) = &mut watch.counts {
             let signaled = is_signaled(WcStatus::Success, request.flags, self.sq_sig_all);
             counts.posted(&request.as_wr(), request.len, request.inline.is_some(), signaled, outstanding);
+            if request.op.opcode().returns_data() && counts.lacks_reads() {
+                let peer = peer_reads(&self.requester, sends.attr.dest_qp_num);
+                counts.reads_up_to(sends.attr.max_rd_atomic.unwrap_or(0), peer);
+            }
         }
         let slice = watch.traced.as_mut().and_then(|traced| {
             traced.list += 1;
@@ -126,17 +131,10 @@ impl Qp {
         let compared =
             sends.watch.as_mut().and_then(|watch| watch.strict.as_mut()).map(|strict| &mut strict.compared);
         let Some(compared) = compared.filter(|compared| !**compared) else { return };
-        let (process, dest_qpn) = (self.requester.process, sends.attr.dest_qp_num.unwrap_or(0));
-        let limit = |qp: &QpRecord| {
-            let is_connected = qp.dest_qpn.load(Relaxed) == self.num()
-                && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
-            is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
-        };
-        let found =
-            process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(limit));
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
         // A responder that is not ready yet is compared at the next request.
-        let Some(there) = found else { return };
+        let Some(there) = peer_reads(&self.requester, sends.attr.dest_qp_num) else { return };
         *compared = true;
         if own > there {
             violated(format_args!(
@@ -247,6 +245,17 @@ impl Qp {
             _ => None,
         }
     }
+}
+
+/// The peer's `max_dest_rd_atomic`; `None` if the peer is not ready to take requests.
+fn peer_reads(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+    let dest_qpn = dest_qpn?;
+    let limit = |qp: &QpRecord| {
+        let is_connected = qp.dest_qpn.load(Relaxed) == requester.num
+            && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
+        is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
+    };
+    requester.process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(limit))
 }
 
 fn faults(sends: &mut Sends) -> Option<&mut QpFaults> {
