@@ -52,6 +52,11 @@ impl Path {
         Some(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
     }
 
+    /// The LID or the route that the path leads to.
+    pub(crate) fn destination(&self) -> (u16, Option<GlobalRoute>) {
+        (self.dlid, self.route)
+    }
+
     /// The multicast groups that the path leads to; `None` for a unicast path.
     pub(crate) fn groups(&self) -> Option<GroupAddress> {
         let gid = self.route.map(|route| route.dgid);

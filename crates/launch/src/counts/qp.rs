@@ -1,6 +1,7 @@
 //! Counts the posts and receives of a QP, at little cost for the running program.
 
 use super::board::{Board, BoardRecord, Listed};
+use super::drops::DropCause;
 use super::tally::{Tally, TallyRecord};
 use crate::limits::OWN;
 use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
@@ -67,8 +68,9 @@ pub(crate) struct QpRecord {
     /// Sum and maximum of the work requests outstanding at each post, including the new one.
     outstanding_sum: AtomicU64,
     outstanding_max: AtomicU64,
-    /// Messages of UC and UD that no receiver took.
+    /// Messages of UC and UD that no receiver took, and their causes.
     undelivered: AtomicU64,
+    drops: TallyRecord,
     /// RNR NAKs, and the nanoseconds that they ask the requester to wait.
     rnr_naks: AtomicU64,
     rnr_wait_ns: AtomicU64,
@@ -132,6 +134,7 @@ pub struct QpCounter {
     mixed_lists: Tally,
     threads: Tally,
     signal_gaps: Tally,
+    drops: Tally,
     /// Work requests since the last signalled one.
     unsignaled: u64,
     /// The numbers of [`QpRecord`] with these names, including the current list.
@@ -178,6 +181,8 @@ pub(crate) struct QpCounts {
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) undelivered: u64,
+    /// The undelivered messages by the name of their [`DropCause`].
+    pub(crate) drops: BTreeMap<&'static str, u64>,
     pub(crate) rnr_naks: u64,
     pub(crate) rnr_wait_ns: u64,
     pub(crate) multicast: u64,
@@ -229,6 +234,7 @@ impl QpCounter {
             mixed_lists: tally(&record.mixed_lists),
             threads: tally(&record.threads),
             signal_gaps: tally(&record.signal_gaps),
+            drops: tally(&record.drops),
             unsignaled: 0,
             depth: 0,
             fills: 0,
@@ -278,9 +284,10 @@ impl QpCounter {
 
     /// Counts a complete message of UC or UD that no receiver took.
     #[cold]
-    pub fn undelivered(&mut self) {
+    pub fn undelivered(&mut self, cause: DropCause) {
         let count = &self.record.undelivered;
         count.store(count.load(Relaxed) + 1, Relaxed);
+        self.drops.add(cause as u64, 1);
     }
 
     /// Counts an RNR NAK that asks the requester to wait this long.
@@ -423,6 +430,9 @@ impl QpCounts {
             outstanding_sum: record.outstanding_sum.load(Relaxed),
             outstanding_max: record.outstanding_max.load(Relaxed),
             undelivered: record.undelivered.load(Relaxed),
+            drops: (record.drops.counts(board).into_iter())
+                .filter_map(|(cause, n)| Some((DropCause::name_of(cause)?, n)))
+                .collect(),
             rnr_naks: record.rnr_naks.load(Relaxed),
             rnr_wait_ns: record.rnr_wait_ns.load(Relaxed),
             multicast: record.multicast.load(Relaxed),
@@ -443,8 +453,8 @@ impl QpCounts {
         })
     }
 
-    /// The READs and atomics that the QP could have outstanding, by its own limit and the peer's. `None` if it
-    /// posted none.
+    /// The READs and atomics that the QP could have outstanding, by its own limit and the peer's limit.
+    /// `None` if the QP posted none.
     pub(crate) fn rd_atomic(&self) -> Option<u32> {
         let own = self.max_rd_atomic?;
         Some(self.peer_rd_atomic.map_or(own, |peer| own.min(peer)))

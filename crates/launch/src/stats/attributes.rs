@@ -205,11 +205,8 @@ fn every_field_of_a_workload_is_kept_or_left_out_for_a_reason() {
     let header_only = Posted { qp_type: QpType::Ud, ..qp(SendOp::SendWithImm(1), 0) };
     let own_cqs = [0, 1].map(|send_cq| Posted { send_cq, sges: 2, ..qp(READ, 4096) });
     let inlined = [Posted { inline: true, ..qp(WRITE, 16) }, qp(WRITE, 64)];
-    let all = [
-        keys(&workload(&[header_only], 1)),
-        keys(&workload(&own_cqs, 1)),
-        keys(&workload(&inlined, 4)),
-    ];
+    let all =
+        [keys(&workload(&[header_only], 1)), keys(&workload(&own_cqs, 1)), keys(&workload(&inlined, 4))];
     let kept: BTreeSet<String> = all.into_iter().flatten().collect();
     for (key, place) in listed {
         assert_eq!(kept.contains(key), place == Posts, "{key}: {place:?}");

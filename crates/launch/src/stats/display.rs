@@ -91,7 +91,11 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
         writeln!(f, "  received    {messages} messages, {recvs} RECVs in {} posts", c.recv_doorbells)?;
     }
     if c.undelivered > 0 {
-        writeln!(f, "  undelivered {} of UC or UD that no receiver took", counted(c.undelivered, "message"))?;
+        let messages = counted(c.undelivered, "message");
+        let causes: Vec<String> =
+            c.undelivered_by_cause.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let text = format!("{messages} of UC or UD that no receiver took: {}", causes.join(", "));
+        wrapped(f, "  undelivered ", &text)?;
     }
     if c.rnr_naks > 0 {
         let (naks, ms) = (counted(c.rnr_naks, "RNR NAK"), c.rnr_wait_ns as f64 / 1e6);

@@ -109,6 +109,8 @@ pub(super) struct Counts {
     pub(super) messages_received: u64,
     /// Messages of UC and UD that completed with success although no receiver took them.
     pub(super) undelivered: u64,
+    /// These messages by cause.
+    pub(super) undelivered_by_cause: BTreeMap<&'static str, u64>,
     /// RNR NAKs to messages of RC: the responder had no RECV.
     pub(super) rnr_naks: u64,
     /// Nanoseconds for which these NAKs stopped QPs, by the responders' `min_rnr_timer`.
@@ -199,6 +201,7 @@ impl Counts {
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
             undelivered: qp.undelivered,
+            undelivered_by_cause: qp.drops.clone(),
             rnr_naks: qp.rnr_naks,
             rnr_wait_ns: qp.rnr_wait_ns,
             timeouts: qp.timeouts,
@@ -280,6 +283,7 @@ impl Counts {
         self.recv_doorbells += other.recv_doorbells;
         self.messages_received += other.messages_received;
         self.undelivered += other.undelivered;
+        merge(&mut self.undelivered_by_cause, &other.undelivered_by_cause);
         self.rnr_naks += other.rnr_naks;
         self.rnr_wait_ns += other.rnr_wait_ns;
         self.timeouts += other.timeouts;

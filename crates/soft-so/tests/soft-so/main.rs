@@ -8,6 +8,8 @@ mod channels;
 mod ci;
 mod cm;
 mod common;
+mod drawn;
+mod drops;
 mod edges;
 mod ends;
 mod errors;

@@ -176,8 +176,7 @@ fn every_qp_is_told_exactly() {
         json!({"work_requests": 44, "doorbells": 28, "messages_received": 8, "outstanding_max": 4}),
     );
     let mix = "send/0:1,send/32:7,write/8:1,write/16:10,write/100:20,read/4096:3,fetch-add/8:2";
-    let workload =
-        json!({
+    let workload = json!({
         "mix": mix, "transport": "rc", "machines": 2, "threads": 1, "batch": 2, "inline_up_to": 16,
         "max_rd_atomic": 1
     });

@@ -20,6 +20,7 @@ use crate::memory::transfer::Unreachable;
 use crate::path::Header;
 use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
@@ -290,7 +291,9 @@ impl Requester {
             refusal => {
                 responder.blame_for(refusal, self.num, request, self.qp_type);
                 match (responder.refuse(refusal, self.qp_type), self.qp_type) {
-                    (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
+                    (WcStatus::Success, QpType::Uc | QpType::Ud) => {
+                        Outcome::Undelivered(refusal.drop_cause())
+                    }
                     (status, _) => Outcome::Done(status),
                 }
             }
@@ -317,7 +320,10 @@ impl Requester {
     fn unanswered(&self, obstacle: Obstacle) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(obstacle),
-            QpType::Uc | QpType::Ud => Outcome::Undelivered,
+            QpType::Uc | QpType::Ud => Outcome::Undelivered(match obstacle {
+                Obstacle::Silence => DropCause::Unknown,
+                _ => DropCause::OutOfReach,
+            }),
         }
     }
 

@@ -8,6 +8,7 @@
 use super::records::CauseRecord;
 use super::window::domain_text;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::KeyError;
 use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
@@ -170,6 +171,20 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// The cause to count if a message of UC or UD is lost because no QP takes it.
+    pub(crate) fn drop_cause(&self) -> DropCause {
+        match self.check {
+            Check::Lid | Check::Gid => DropCause::NoPort,
+            Check::NoProcess | Check::Ended | Check::NoQp | Check::Destroyed => DropCause::NoQp,
+            Check::State => DropCause::QpState,
+            Check::Type => DropCause::QpType,
+            Check::Dest => DropCause::NotConnected,
+            Check::Qkey => DropCause::QKey,
+            Check::OutOfReach | Check::NoAnswer => DropCause::OutOfReach,
+            _ => DropCause::Unknown,
+        }
+    }
+
     /// A cause that concerns no memory.
     pub(crate) fn of(check: Check, found: u64) -> Cause {
         Cause { check, key: 0, addr: 0, len: 0, found, other: 0 }

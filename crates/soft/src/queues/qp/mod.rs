@@ -20,7 +20,7 @@ use super::recv_queue::{RecvQueue, Senders, Sizes};
 use super::send_progress::SendProgress;
 use crate::counts;
 use crate::device;
-use crate::engine::attempt::{Obstacle, Outcome};
+use crate::engine::attempt::Obstacle;
 use crate::engine::delivery::Engine;
 use crate::engine::requester::{Requester, Scratch};
 use crate::errno::{EINVAL, Errno};
@@ -35,8 +35,8 @@ use crate::point::{Point, reach};
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
-use crate::watch::Watch;
 use crate::watch::flights::Flights;
+use crate::watch::{Loss, Watch};
 use doorbell_abi::CEnum;
 use doorbell_launch::counts::qp::QpCounter;
 use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
@@ -116,7 +116,8 @@ impl Sends {
         if self.watch.is_none() {
             return over;
         }
-        let is_sent_again = over.is_some() || self.wait.map(|wait| wait.until) != before.map(|wait| wait.until);
+        let is_sent_again =
+            over.is_some() || self.wait.map(|wait| wait.until) != before.map(|wait| wait.until);
         let is_timed_out = is_sent_again && before.is_some_and(|wait| wait.is_timed_out(&self.attr));
         let Some(counts) = self.counts() else { return over };
         match (obstacle, over) {
@@ -146,17 +147,10 @@ impl Sends {
         self.watch.as_mut()?.counts.as_deref_mut()
     }
 
-    /// The status of a work request with this outcome; `Err` if the request has to wait.
-    fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
-        match outcome {
-            Outcome::Done(status) => Ok(status),
-            Outcome::Undelivered => {
-                if let Some(watch) = &mut self.watch {
-                    watch.undelivered();
-                }
-                Ok(WcStatus::Success)
-            }
-            Outcome::Wait(obstacle) => Err(obstacle),
+    /// Records a message of UC or UD that no receiver took.
+    fn lost(&mut self, loss: &Loss) {
+        if let Some(watch) = &mut self.watch {
+            watch.undelivered(loss);
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::watch::port;
 use crate::watch::strict::{self, Held, Holder, violated};
 use crate::watch::trace::Slice;
 use doorbell_abi::CEnum;
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::{is_signaled, local_rights, takes_requests};
 use doorbell_verbs::{QpState, QpType, SendFlags, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
@@ -187,7 +188,8 @@ impl Qp {
                 SendTurn::Ended
             }
             Verdict::PortDown if rc => SendTurn::Over(Outcome::Wait(Obstacle::Silence)),
-            Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered),
+            Verdict::PortDown => SendTurn::Over(Outcome::Undelivered(DropCause::PortDown)),
+            Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered(DropCause::Fault)),
             Verdict::Feign => self.feign(sends),
             _ => {
                 // The first transmission uses up no retry. Each later transmission used up its retry above.
