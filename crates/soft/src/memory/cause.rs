@@ -7,10 +7,12 @@
 
 use super::records::CauseRecord;
 use super::window::domain_text;
+use crate::device::{GidType, gids_of, link_layer};
+use crate::identity::elsewhere;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::KeyError;
-use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType};
+use doorbell_verbs::{AccessFlags, Gid, Opcode, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::*;
@@ -281,10 +283,15 @@ impl Display for Cause {
             Check::CqFull => write!(f, "the CQ of the responder's RECVs was full with {found} completions"),
             Check::NoRecv if found == 0 => f.write_str("the responder had no RECV posted"),
             Check::NoRecv => write!(f, "the responder had no RECV posted, even after {found} RNR retries"),
-            Check::Lid => write!(f, "no port has the LID of the path, {found:#x}"),
+            Check::Lid => {
+                let elsewhere = elsewhere(|fabric| u64::from(fabric.lid()) == found);
+                write!(f, "no port has the LID of the path, {found:#x}{elsewhere}")
+            }
             Check::Gid => {
                 let gid = Ipv6Addr::from(u128::from(found) << 64 | u128::from(other));
-                write!(f, "no port has the GID of the path, {gid}")
+                let is_it = |(of_fabric, _): &(Gid, GidType)| of_fabric.0 == gid.octets();
+                let elsewhere = elsewhere(|fabric| gids_of(link_layer(), fabric).iter().any(is_it));
+                write!(f, "no port has the GID of the path, {gid}{elsewhere}")
             }
             Check::NoProcess => f.write_str("no process has a QP with this number"),
             Check::Ended if found == 0 => f.write_str("the responder's process has exited or was killed"),
