@@ -1,5 +1,6 @@
-//! The monitor: the parent of the program when statistics are on.
+//! The monitor: the parent of the program.
 
+use super::explaining::Explainer;
 use super::front::{Front, FrontMessage, release_files};
 use super::signals;
 use libc::{c_int, pid_t};
@@ -12,7 +13,7 @@ use std::process::{Command, ExitStatus};
 /// The monitor's name, for tools that find processes by name. It differs from the name of the front process.
 /// Otherwise a tool that signals all processes of a name would reach both, as if it had signalled their
 /// process group.
-const NAME: &std::ffi::CStr = c"run --stats";
+const NAME: &std::ffi::CStr = c"doorbell-run";
 
 /// The program, and the front process that stands for it.
 #[derive(Debug)]
@@ -44,19 +45,19 @@ impl Monitor {
     ///
     /// # Errors
     /// If the program cannot be started.
-    pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
+    pub(super) fn start(front: &Front, mut command: Command, kept: &[RawFd]) -> io::Result<Monitor> {
         // This signal tells the monitor that the front process has died. By libc, because rustix has no names
         // for real-time signals. SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
         let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
-        release_files(&[0, 1], &[kept]);
+        release_files(&[0, 1], kept);
         Ok(Monitor { front: front.pid, program, seen: [SignalCount::default(); SIGNALS], stopped: None })
     }
 
-    /// Waits until the program exits, and returns its status.
-    pub(super) fn watch(mut self) -> ExitStatus {
+    /// Waits until the program exits, and returns its status. Explains waits before a signal is passed on.
+    pub(super) fn watch(mut self, explainer: &mut Explainer) -> ExitStatus {
         let all = signals::all();
         loop {
             if Pid::as_raw(getppid()) != self.front {
@@ -65,14 +66,24 @@ impl Monitor {
             }
             let came = signals::next(&all);
             if let Some(ended) = self.look() {
+                // A signal to the process group may have killed the program before it reached this process.
+                explainer.hears(ended.signal().unwrap_or(came.signal));
                 // The front process may be stopped, and must be continued before it can exit.
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
             match FrontMessage::of(&came, self.front) {
-                Some(message) => self.hear(message),
+                Some(message) => {
+                    if let FrontMessage::Came(signal, _) = message {
+                        explainer.hears(signal);
+                    }
+                    self.hear(message);
+                }
                 None if came.signal == libc::SIGCHLD => {}
-                None => self.see(came.signal),
+                None => {
+                    explainer.hears(came.signal);
+                    self.see(came.signal);
+                }
             }
         }
     }

@@ -34,6 +34,7 @@ mod strict;
 mod systems;
 mod timers;
 mod trace;
+mod waits;
 mod why;
 mod windows;
 mod xrc;

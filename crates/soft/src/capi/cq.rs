@@ -66,7 +66,8 @@ pub(crate) unsafe fn create(
         return Err(EBADF);
     }
     let channel_fd = channel.map_or(0, |c| c.pipe.in_record());
-    let made = Arc::new(Cq::new(owner.process, cqe, channel_fd, owner.async_pipe.in_record())?);
+    let made = Cq::new(owner.process, cqe, channel_fd, owner.async_pipe.in_record())?;
+    let made = Arc::new(made.with_reads(channel.map(|channel| channel.pipe.reads())));
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut base: ibv_cq_ex = unsafe { std::mem::zeroed() };
     base.context = pointer;
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
             channel.subjects.remove(SubjectKind::Cq, index);
             channel.uses.end();
         }
-        object.cq.events.wait_for_all();
+        object.cq.events.wait_for_all("ibv_destroy_cq", "ibv_ack_cq_events");
         if !object.parent_domain.is_null() {
             pd(object.parent_domain).uses.end();
         }

@@ -7,6 +7,7 @@ use crate::device;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
+use crate::queues::waits;
 use crate::watch::{faults, port};
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
 use libc::{c_char, c_int};
@@ -97,6 +98,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
         return Err(EINVAL);
     }
     let process = Process::current()?;
+    waits::start(process);
     counts::tell_at_exit();
     faults::tell_at_exit();
     let async_pipe = Arc::new(EventPipe::new()?);

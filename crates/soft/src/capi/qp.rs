@@ -223,7 +223,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
         }
         if object.origin == QpOrigin::Made {
             context(base.context).subjects.remove(SubjectKind::Qp, object.qp.event_identity().0);
-            object.qp.events.wait_for_all();
+            object.qp.events.wait_for_all("ibv_destroy_qp", "ibv_ack_async_event");
         }
         if object.xrcd.is_null() {
             pd(base.pd).uses.end();

@@ -12,6 +12,7 @@ use super::user;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::service;
+use crate::queues::calls;
 use doorbell_abi::cm::*;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -116,8 +117,9 @@ unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Er
 unsafe fn destroy_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     let asked: rdma_ucm_destroy_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
-    state.id(command.channel, asked.id)?;
+    let uid = state.id(command.channel, asked.id)?.uid;
     let events_reported = state.remove(asked.id);
+    calls::destroys_id(uid, events_reported);
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }

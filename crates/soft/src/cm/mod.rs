@@ -19,6 +19,7 @@ mod user;
 
 use crate::descriptors::Descriptors;
 use crate::errno::{EINVAL, Errno};
+use crate::queues::{calls, waits};
 use channel::Channel;
 use commands::Command;
 use doorbell_abi::cm::{command, rdma_ucm_cmd_hdr};
@@ -65,7 +66,8 @@ pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     static ONCE: std::sync::Once = std::sync::Once::new();
     // The process joins the fabric before `at_exit` is registered. Exit handlers run in reverse order, so
     // `at_exit` runs before the process leaves the fabric.
-    crate::fabric::process::Process::current()?;
+    waits::start(crate::fabric::process::Process::current()?);
+    calls::use_cm();
     ONCE.call_once(|| {
         PROCESS.store(std::process::id(), Relaxed);
         // SAFETY: functions of this library, which is never unloaded.

@@ -100,6 +100,12 @@ impl Progress {
         self.wake();
     }
 
+    /// Whether work requests wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        // Relaxed: the caller looks again later.
+        self.count.load(Relaxed) > 0
+    }
+
     /// Retries waiting work requests on the program's own thread.
     #[inline]
     pub(crate) fn help(&self) {

@@ -39,17 +39,17 @@ impl Said {
     }
 }
 
-fn is_quiet() -> bool {
+pub(super) fn is_quiet() -> bool {
     static QUIET: OnceLock<bool> = OnceLock::new();
     *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
 }
 
-/// Prints a line about a QP, unless the process has printed [`MOST`] lines already.
-fn say_line(line: &str) {
+/// Prints a line about a QP or a wait, unless the process has printed [`MOST`] lines already.
+pub(super) fn say_line(line: &str) {
     static LINES: AtomicU32 = AtomicU32::new(0);
     match LINES.fetch_add(1, Relaxed) {
         0..MOST => say(line),
-        MOST => say("further QPs in error are not explained"),
+        MOST => say("further QPs in error and further waits are not explained"),
         _ => {}
     }
 }
@@ -164,7 +164,7 @@ impl LostCompletion {
 }
 
 /// Text that names a QP's process after the QP number; empty for PID 0.
-fn of_process(pid: u32) -> String {
+pub(super) fn of_process(pid: u32) -> String {
     if pid == 0 { String::new() } else { format!(" of process {pid}") }
 }
 

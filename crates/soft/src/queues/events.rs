@@ -1,5 +1,6 @@
 //! Counts the delivered events of an object that the program has not acknowledged.
 
+use super::calls::WaitingCall;
 use crate::sync::lock;
 use std::sync::{Condvar, Mutex};
 
@@ -22,8 +23,19 @@ impl Events {
         self.none.notify_all();
     }
 
-    pub(crate) fn wait_for_all(&self) {
+    /// Waits until all delivered events are acknowledged. The function `call` of libibverbs waits, and the
+    /// function `acknowledge` ends the wait.
+    pub(crate) fn wait_for_all(&self, call: &'static str, acknowledge: &'static str) {
         let open = lock(&self.open);
+        if *open == 0 {
+            return;
+        }
+        let events = match *open {
+            1 => "1 event that the program got is".into(),
+            n => format!("{n} events that the program got are"),
+        };
+        let event = format!("{acknowledge}: {events} not acknowledged");
+        let _waits = WaitingCall::new(call, event);
         let waited = self.none.wait_while(open, |open| *open > 0);
         drop(waited);
     }

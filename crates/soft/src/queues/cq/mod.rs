@@ -18,6 +18,7 @@ use super::events::Events;
 use super::recv_queue::RecvQueue;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
+use crate::fabric::pipe::PipeReads;
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::memory::records::{CqRecord, QpRecord};
@@ -37,6 +38,12 @@ use std::sync::{Arc, Mutex, Weak};
 /// `YIELD_EVERY`th empty poll.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
+/// A poll that finds nothing adds `POLL` to [`Cq::empty_polls`]. The bit `MARK` is set by
+/// [`Cq::mark_polls`], and cleared by a poll that finds a completion.
+const POLL: u32 = 2;
+const MARK: u32 = 1;
+/// How often [`Cq::mark_polls`] tries to set the mark while another thread polls.
+const MARK_TRIES: u32 = 4;
 
 /// A completion queue.
 #[derive(Debug)]
@@ -46,8 +53,12 @@ pub(crate) struct Cq {
     pub(crate) cqe: AtomicU32,
     record: &'static CqRecord,
     state: ShownState,
-    /// Polls in a row that found nothing.
+    /// Polls in a row that found nothing, times `POLL`, and the bit `MARK`.
     empty_polls: AtomicU32,
+    /// The reads of the completion channel, if the CQ has one.
+    reads: Option<Arc<PipeReads>>,
+    /// Whether an XRC SRQ completes here, or has completed here.
+    has_srq: AtomicBool,
     pub(crate) events: Events,
     /// Whether the CQ has a completion channel, and whether the process's helper thread checks that the
     /// program is notified.
@@ -83,11 +94,19 @@ impl Cq {
             record,
             state: ShownState::new(state),
             empty_polls: AtomicU32::new(0),
+            reads: None,
+            has_srq: AtomicBool::new(false),
             events: Events::default(),
             tells: channel_fd != 0,
             is_looked_at: AtomicBool::new(false),
             seen: Mutex::default(),
         })
+    }
+
+    /// Sets the reads of the CQ's completion channel.
+    pub(crate) fn with_reads(mut self, reads: Option<Arc<PipeReads>>) -> Cq {
+        self.reads = reads;
+        self
     }
 
     /// The index and generation that a completion event carries for this CQ.
@@ -108,6 +127,7 @@ impl Cq {
 
     /// Adds an XRC SRQ whose RECVs complete here, whichever QPs take them.
     pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
+        self.has_srq.store(true, Relaxed);
         self.state.lock().add_srq(srq);
     }
 
@@ -230,12 +250,42 @@ impl Cq {
     /// Counts an empty poll. Yields the processor now and then, because a program that polls in vain may keep
     /// its peer from running. Then also checks for senders that exited.
     fn let_others_run(&self) {
-        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
-        self.empty_polls.store(polls, Relaxed);
+        let counted = self.empty_polls.load(Relaxed).wrapping_add(POLL);
+        self.empty_polls.store(counted, Relaxed);
+        let polls = counted / POLL;
         if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
             std::thread::yield_now();
             self.look_after_senders();
         }
+    }
+
+    /// Marks the polls from now on. Returns a number that changes with each poll if polls were marked before
+    /// and none of them has found a completion. Otherwise returns `None`.
+    pub(super) fn mark_polls(&self) -> Option<u32> {
+        let polls = self.empty_polls.load(Relaxed);
+        if polls & MARK != 0 {
+            return Some(polls);
+        }
+        // A poll at the same time may overwrite the mark, because polls load and store the word. If all tries
+        // fail, the next call of this function sets the mark.
+        for _ in 0..MARK_TRIES {
+            self.empty_polls.fetch_or(MARK, Relaxed);
+            (0..PATIENCE).for_each(|_| std::hint::spin_loop());
+            if self.empty_polls.load(Relaxed) & MARK != 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The reads of the completion channel that a thread is in, as [`PipeReads::current`] returns them.
+    pub(super) fn current_read(&self) -> Option<(u64, u64)> {
+        self.reads.as_ref()?.current()
+    }
+
+    /// Whether an XRC SRQ may complete here.
+    pub(super) fn has_srq(&self) -> bool {
+        self.has_srq.load(Relaxed)
     }
 
     /// Repairs receive queues in which a sender that exited has left a message half delivered.

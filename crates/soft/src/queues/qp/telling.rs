@@ -114,7 +114,7 @@ impl Qp {
         Some(diagnosis::nowhere(dlid, route))
     }
 
-    fn unanswered(&self, sends: &Sends, dest: Option<&UdDest>, dest_qpn: u32) -> Unanswered {
+    pub(super) fn unanswered(&self, sends: &Sends, dest: Option<&UdDest>, dest_qpn: u32) -> Unanswered {
         Unanswered {
             from: self.num(),
             qp_type: self.qp_type(),

@@ -106,6 +106,10 @@ fn is_fast() -> bool {
 }
 
 impl SendWait {
+    pub(super) fn obstacle(self) -> Obstacle {
+        self.obstacle
+    }
+
     /// Whether the request must wait longer, because a NIC would not send it again yet.
     pub(super) fn holds_back(self) -> bool {
         let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);

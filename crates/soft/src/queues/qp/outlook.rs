@@ -1,0 +1,168 @@
+//! What a CQ may still get from a QP, to explain why a program waits.
+
+use super::waiting::{SendWait, WaitingWhat};
+use super::{Qp, Sends};
+use crate::engine::attempt::Obstacle;
+use crate::engine::diagnosis;
+use crate::memory::cause::Check;
+use crate::queues::cq::Cq;
+use crate::queues::errors::of_process;
+use crate::queues::qp::role::QpRole;
+use doorbell_abi::CEnum;
+use doorbell_transport::{ack_timeout, takes_requests};
+use doorbell_verbs::{QpAttr, QpState, QpType, Span};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The value of `rnr_retry` that allows any number of retries.
+const ANY_RETRIES: u8 = 7;
+
+/// The completions of send work requests that a CQ may still get from a QP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::queues) enum SendOutlook {
+    /// None, and no request was posted since the last completion.
+    Nothing,
+    /// The next completion needs no call of the program, or its wait is not explained.
+    MayComplete,
+    /// None, because the last `count` requests are done and unsignalled. `is_any` says whether an earlier
+    /// request of the QP was signalled.
+    Unsignalled { count: u64, is_any: bool },
+    /// The oldest request waits without end.
+    Stuck(StuckRequest),
+}
+
+/// A send work request that waits without end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::queues) struct StuckRequest {
+    /// The request, and what it waits for.
+    pub(in crate::queues) what: String,
+    /// Whether no other process can end the wait.
+    pub(in crate::queues) is_hopeless: bool,
+}
+
+/// The completions of RECVs that a CQ may still get from a QP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::queues) enum RecvOutlook {
+    /// None, because no RECV is posted.
+    Nothing,
+    /// A message may come.
+    MayCome,
+    /// None, because the peer has exited. The text names QP and peer.
+    PeerGone(String),
+}
+
+/// What is known about a request that waits, without the QP's lock.
+struct Waiter {
+    number: u64,
+    name: &'static str,
+    wr_id: u64,
+    wait: Option<SendWait>,
+    unanswered: diagnosis::Unanswered,
+    attr: QpAttr,
+    leads_here: bool,
+}
+
+impl Qp {
+    /// The CQ of send work requests, and the CQ of RECVs.
+    pub(in crate::queues) fn cqs(&self) -> [&Arc<Cq>; 2] {
+        [&self.send_cq, &self.recv_cq]
+    }
+
+    /// What the send CQ may still get. A QP that another thread uses at this moment may complete anything.
+    pub(in crate::queues) fn send_outlook(&self) -> SendOutlook {
+        let Some(sends) = self.sends.try_lock() else { return SendOutlook::MayComplete };
+        if let Some(front) = sends.queue.front() {
+            let WaitingWhat::Send(send) = &front.what else { return SendOutlook::MayComplete };
+            let request = send.request(front.number);
+            let waiter = Waiter {
+                number: front.number,
+                name: request.op.name(),
+                wr_id: request.wr_id,
+                wait: sends.wait.filter(|_| sends.state == QpState::Rts),
+                unanswered: self.unanswered(&sends, None, sends.attr.dest_qp_num.unwrap_or(0)),
+                attr: sends.attr,
+                leads_here: sends.leads_here,
+            };
+            // The diagnosis may read files, and a thread of the program must not wait for that.
+            drop(sends);
+            return self.stuck(&waiter).map_or(SendOutlook::MayComplete, SendOutlook::Stuck);
+        }
+        self.finished_sends(&sends)
+    }
+
+    /// The outlook of a QP without waiting requests.
+    fn finished_sends(&self, sends: &Sends) -> SendOutlook {
+        let (entered, freed) = (self.share.progress.last_entered(), self.share.freed.load(Relaxed));
+        match sends.posted {
+            _ if freed < entered => SendOutlook::MayComplete,
+            posted if posted > entered => {
+                SendOutlook::Unsignalled { count: posted - entered, is_any: entered > 0 }
+            }
+            _ => SendOutlook::Nothing,
+        }
+    }
+
+    /// The oldest request, if it waits without end.
+    fn stuck(&self, waiter: &Waiter) -> Option<StuckRequest> {
+        let process = self.requester.process;
+        let Waiter { number, name, wr_id, attr, leads_here, unanswered, .. } = waiter;
+        let dest = unanswered.dest_qpn;
+        let peer = || format!("QP {dest:#x}{}", of_process(process.last_seen(dest).unwrap_or(0)));
+        let request =
+            || format!("work request {number} ({name}, wr_id {wr_id:#x}) of QP {:#x}", unanswered.from);
+        match waiter.wait?.obstacle() {
+            Obstacle::NoRecv(_) if attr.rnr_retry == Some(ANY_RETRIES) => Some(StuckRequest {
+                what: format!(
+                    "{}, which waits until {} has a RECV: rnr_retry is 7, so the request is sent again \
+                     without end",
+                    request(),
+                    peer()
+                ),
+                // A RECV that is missing in this process can only come from this process.
+                is_hopeless: process.is_own(dest),
+            }),
+            Obstacle::Silence if ack_timeout(attr.timeout.unwrap_or(0)) == Span::ZERO => {
+                let cause = match attr.ah_attr.filter(|_| !leads_here) {
+                    Some(path) => diagnosis::nowhere(&path),
+                    None => diagnosis::silent(process, unanswered),
+                };
+                Some(StuckRequest {
+                    what: format!(
+                        "{}, which waits for an answer of {}: timeout is 0, so the request waits without \
+                         end; {cause}",
+                        request(),
+                        peer()
+                    ),
+                    is_hopeless: matches!(cause.check, Check::Ended | Check::Destroyed | Check::NoProcess),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What the CQ of RECVs may still get.
+    pub(in crate::queues) fn recv_outlook(&self) -> RecvOutlook {
+        if self.role != QpRole::Plain {
+            return RecvOutlook::MayCome;
+        }
+        let recvs = match self.uses_srq {
+            true => self.share.rq.posted(),
+            false => self.share.rq.outstanding(),
+        };
+        if recvs == 0 {
+            return RecvOutlook::Nothing;
+        }
+        let process = self.requester.process;
+        let dest = self.record.dest_qpn.load(Relaxed);
+        let is_connected = self.qp_type() != QpType::Ud
+            && QpState::from_c(self.record.shown().state()).is_some_and(takes_requests);
+        if !is_connected || process.is_own(dest) || process.has_peer(dest) {
+            return RecvOutlook::MayCome;
+        }
+        let of = of_process(process.last_met(dest));
+        RecvOutlook::PeerGone(format!(
+            "a message to QP {:#x}, but the process of the peer, QP {dest:#x}{of}, has exited",
+            self.num()
+        ))
+    }
+}
