@@ -106,7 +106,8 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
             channel.subjects.remove(SubjectKind::Cq, index);
             channel.uses.end();
         }
-        object.cq.events.wait_for_all("ibv_destroy_cq", "ibv_ack_cq_events");
+        let about = format_args!("the CQ at {pointer:?}");
+        object.cq.events.wait_for_all("ibv_destroy_cq", "ibv_ack_cq_events", about);
         if !object.parent_domain.is_null() {
             pd(object.parent_domain).uses.end();
         }

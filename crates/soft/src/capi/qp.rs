@@ -223,7 +223,8 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
         }
         if object.origin == QpOrigin::Made {
             context(base.context).subjects.remove(SubjectKind::Qp, object.qp.event_identity().0);
-            object.qp.events.wait_for_all("ibv_destroy_qp", "ibv_ack_async_event");
+            let about = format_args!("QP {:#x}", base.qp_num);
+            object.qp.events.wait_for_all("ibv_destroy_qp", "ibv_ack_async_event", about);
         }
         if object.xrcd.is_null() {
             pd(base.pd).uses.end();

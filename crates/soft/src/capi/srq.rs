@@ -130,7 +130,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         }
         let owner = context(object.base.context);
         owner.subjects.remove(SubjectKind::Srq, object.base.handle);
-        object.events.wait_for_all("ibv_destroy_srq", "ibv_ack_async_event");
+        let about = format_args!("the SRQ at {pointer:?}");
+        object.events.wait_for_all("ibv_destroy_srq", "ibv_ack_async_event", about);
         if let Some((of_cq, _)) = object.xrc {
             object.rq.set_domain(None, cq(of_cq).cq.index);
             owner.process.wait_for_copies("ibv_destroy_srq(3)");

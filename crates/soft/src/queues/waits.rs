@@ -31,6 +31,12 @@ const STILL_POLLS: Duration = Duration::from_secs(2);
 /// How long a wait that nothing can end lasts before it is explained. A program may stop polling meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
+/// A wait goes on if it is missed at up to this many looks, because a request cannot be seen while a thread
+/// repeats it.
+const MISSES: u32 = 5;
+/// A wait that comes back is not printed again if it was missed at up to this many looks.
+const FORGOTTEN: u32 = 300;
+
 /// The QPs of this process.
 static QPS: Anew<Vec<Weak<Qp>>> = Anew::new(Vec::new());
 static WATCHER: Anew<Option<Arc<Watcher>>> = Anew::new(None);
@@ -105,6 +111,8 @@ struct LookedCq {
 #[derive(Clone, Copy, Debug)]
 struct LookedWait {
     since: Instant,
+    /// The number of looks since the wait was found.
+    missed: u32,
     is_said: bool,
 }
 
@@ -173,24 +181,36 @@ impl Watcher {
     /// Records the waits, and prints waits that are due. A wait is recorded at its second look, because many
     /// waits end at once.
     fn explain(&self, known: &mut HashMap<String, LookedWait>, waits: &[Wait], now: Instant) {
-        let lines: Vec<String> = waits.iter().map(Wait::line).collect();
-        let lasting: Vec<String> = lines.iter().filter(|line| known.contains_key(*line)).cloned().collect();
         let had_any = !known.is_empty();
-        if let Some(record) = self.record.as_ref().filter(|_| had_any || !lasting.is_empty()) {
-            record.set(&lasting);
-        }
-        known.retain(|line, _| lines.contains(line));
+        known.values_mut().for_each(|wait| wait.missed += 1);
         let is_alone = !waits.is_empty() && is_alone();
-        for (wait, line) in waits.iter().zip(&lines) {
-            let begun = LookedWait { since: now, is_said: false };
-            let known = known.entry(line.clone()).or_insert(begun);
-            let age = now.saturating_duration_since(known.since);
-            let is_due = explain_after().is_some_and(|time| age >= time)
-                || wait.is_hopeless && is_alone && age >= AT_ONCE;
-            if is_due && !known.is_said {
-                known.is_said = true;
-                say_line(line);
+        let mut due = Vec::new();
+        let mut new = Vec::new();
+        for wait in waits {
+            let line = wait.line();
+            match known.get_mut(&line).filter(|known| known.missed <= MISSES) {
+                Some(known) => {
+                    known.missed = 0;
+                    let age = now.saturating_duration_since(known.since);
+                    let is_due = explain_after().is_some_and(|time| age >= time)
+                        || wait.is_hopeless && is_alone && age >= AT_ONCE;
+                    if is_due && !known.is_said {
+                        known.is_said = true;
+                        due.push(line);
+                    }
+                }
+                None => new.push(line),
             }
+        }
+        if had_any && let Some(record) = &self.record {
+            let lasting = known.iter().filter(|(_, wait)| wait.missed <= MISSES);
+            record.set(&lasting.map(|(line, _)| line.clone()).collect::<Vec<_>>());
+        }
+        due.iter().for_each(|line| say_line(line));
+        known.retain(|_, wait| wait.missed <= FORGOTTEN);
+        for line in new {
+            let is_said = known.get(&line).is_some_and(|known| known.is_said);
+            known.insert(line, LookedWait { since: now, missed: 0, is_said });
         }
     }
 }
