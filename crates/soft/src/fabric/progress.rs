@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ pub(crate) struct Progress {
     all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
+    /// A copy of `started`, which is read without the lock.
+    runs: AtomicBool,
 }
 
 /// A peer that may exit.
@@ -86,6 +88,7 @@ impl Progress {
             wake,
             all,
             started: Mutex::new(false),
+            runs: AtomicBool::new(false),
         })
     }
 
@@ -154,6 +157,20 @@ impl Progress {
         self.wake();
     }
 
+    /// Checks an object like [`Progress::look_at`], but only once the thread runs for another reason.
+    pub(crate) fn look_at_later(&self, what: Weak<dyn Sleeping>) {
+        lock(&self.sleeping).push(what);
+    }
+
+    /// Starts the thread, if it does not run.
+    #[inline]
+    pub(crate) fn start(&'static self) {
+        // Relaxed: an old value only leads to another call of `wake`.
+        if !self.runs.load(Relaxed) {
+            self.wake();
+        }
+    }
+
     /// Checks all sleeping objects.
     fn look(&self) {
         let all = lock(&self.sleeping).clone();
@@ -199,6 +216,7 @@ impl Progress {
         if !*started {
             // If the thread cannot be started now, the next call tries again. The program's polls help too.
             *started = start(self);
+            self.runs.store(*started, Relaxed);
         }
         drop(started);
         // The write fails if the counter is full, but then the thread wakes anyway.

@@ -51,6 +51,7 @@ fn add(name: &'static str, event: String, place: CallPlace) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Relaxed);
     CALLS.lock().push(Call { number, name, event, place });
+    super::waits::call_waits();
     number
 }
 

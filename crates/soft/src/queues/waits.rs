@@ -71,8 +71,17 @@ pub(crate) fn start(process: &'static Process) {
     let record = board.and_then(OwnWaits::new);
     let looked = Looked { next: Instant::now(), cqs: HashMap::new(), waits: HashMap::new() };
     let made = Arc::new(Watcher { process, record, looked: Mutex::new(looked) });
-    process.progress.look_at(Arc::downgrade(&made) as Weak<dyn Sleeping>);
+    // A thread would keep the program from calls that only a process with one thread may make, such as
+    // unshare(2) of a user namespace. So the thread starts only when the program seems to wait.
+    process.progress.look_at_later(Arc::downgrade(&made) as Weak<dyn Sleeping>);
     *watcher = Some(made);
+}
+
+/// Starts the helper thread, because a call waits.
+pub(super) fn call_waits() {
+    if let Some(watcher) = WATCHER.lock().as_ref() {
+        watcher.process.progress.start();
+    }
 }
 
 /// Looks at the waits of this process.

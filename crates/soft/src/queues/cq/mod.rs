@@ -255,6 +255,8 @@ impl Cq {
         let polls = counted / POLL;
         if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
             std::thread::yield_now();
+            // The thread explains why the program waits.
+            self.process.progress.start();
             self.look_after_senders();
         }
     }
