@@ -90,7 +90,7 @@ impl WaitRecord {
             let bytes = self.text.iter().take(len as usize).map(|byte| byte.load(Relaxed)).collect();
             // Acquire: the version is read again after the other fields.
             fence(Acquire);
-            if version % 2 == 0 && self.version.load(Relaxed) == version {
+            if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 return Some((time, String::from_utf8(bytes).unwrap_or_default()));
             }
             std::thread::yield_now();

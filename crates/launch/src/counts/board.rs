@@ -108,7 +108,7 @@ impl Board {
         Ok(Box::leak(Box::new(board)))
     }
 
-    /// The board of the run that this process belongs to, for its waits. `None` if the board cannot be opened.
+    /// The board of this process's run, for its waits. `None` if the board cannot be opened.
     pub fn of_waits() -> Option<&'static Board> {
         Board::open(&std::env::var(crate::variables::WAITS).ok()?).ok()
     }

@@ -1,5 +1,5 @@
-//! Tests the lines that explain why a program waits. `doorbell run` starts the programs, because it prints the
-//! lines at a signal.
+//! Tests the lines that explain why a program waits. `doorbell run` starts the programs, because it prints
+//! the lines at a signal.
 
 use crate::common::own_time::HANGS;
 use crate::common::running::{end_in_time, hear, role};

@@ -24,8 +24,8 @@ impl Events {
         self.none.notify_all();
     }
 
-    /// Waits until all delivered events of `object` are acknowledged. The function `call` of libibverbs waits,
-    /// and the function `acknowledge` ends the wait.
+    /// Waits until all delivered events of `object` are acknowledged. The function `call` of libibverbs
+    /// waits, and the function `acknowledge` ends the wait.
     pub(crate) fn wait_for_all(&self, call: &'static str, acknowledge: &str, object: impl Display) {
         let open = lock(&self.open);
         if *open == 0 {
