@@ -68,6 +68,11 @@ impl Identity {
         std::net::Ipv4Addr::new(127, 1 + self.0[8] % 254, self.0[9], 1 + self.0[10] % 254)
     }
 
+    /// Whether the port may have this GID, on InfiniBand or Ethernet.
+    pub(crate) fn has_gid(&self, gid: [u8; 16]) -> bool {
+        gid[8..] == self.guid() || gid == self.ipv4().to_ipv6_mapped().octets()
+    }
+
     /// The first number for the fabric's processes or QPs, which is below `of`.
     pub(crate) fn first(&self, of: u32) -> u32 {
         self.number(11) % of

@@ -7,12 +7,11 @@
 
 use super::records::CauseRecord;
 use super::window::domain_text;
-use crate::device::{GidType, gids_of, link_layer};
 use crate::identity::elsewhere;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::KeyError;
-use doorbell_verbs::{AccessFlags, Gid, Opcode, QpState, QpType};
+use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering::*;
@@ -289,8 +288,7 @@ impl Display for Cause {
             }
             Check::Gid => {
                 let gid = Ipv6Addr::from(u128::from(found) << 64 | u128::from(other));
-                let is_it = |(of_fabric, _): &(Gid, GidType)| of_fabric.0 == gid.octets();
-                let elsewhere = elsewhere(|fabric| gids_of(link_layer(), fabric).iter().any(is_it));
+                let elsewhere = elsewhere(|fabric| fabric.has_gid(gid.octets()));
                 write!(f, "no port has the GID of the path, {gid}{elsewhere}")
             }
             Check::NoProcess => f.write_str("no process has a QP with this number"),

@@ -1,9 +1,12 @@
 //! Calls of this process that wait for another call of the program.
 
+use crate::fabric::process::Process;
 use crate::sync::{Anew, thread_id};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 static CALLS: Anew<Vec<Call>> = Anew::new(Vec::new());
+/// The process whose helper thread explains calls, if it explains any.
+static PROCESS: Anew<Option<&'static Process>> = Anew::new(None);
 /// Whether the program has opened a channel of rdma_cm.
 static USES_CM: AtomicBool = AtomicBool::new(false);
 
@@ -51,7 +54,9 @@ fn add(name: &'static str, event: String, place: CallPlace) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Relaxed);
     CALLS.lock().push(Call { number, name, event, place });
-    super::waits::call_waits();
+    if let Some(process) = *PROCESS.lock() {
+        process.progress.start();
+    }
     number
 }
 
@@ -65,6 +70,11 @@ pub(crate) fn destroys_id(id: u64, events: u32) {
         );
         add("rdma_destroy_id", event, CallPlace::DestroyId { thread: thread_id(), id, misses: 0 });
     }
+}
+
+/// Starts the helper thread of this process as soon as a call waits.
+pub(super) fn start_thread_of(process: &'static Process) {
+    *PROCESS.lock() = Some(process);
 }
 
 /// Records that the program uses rdma_cm.

@@ -11,7 +11,8 @@
 use super::calls;
 use super::cq::Cq;
 use super::errors::{is_quiet, say_line};
-use super::qp::{Qp, RecvOutlook, SendOutlook, StuckRequest};
+use super::qp::Qp;
+use super::qp::outlook::{RecvOutlook, SendOutlook, StuckRequest};
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::sync::{Anew, lock};
@@ -37,21 +38,7 @@ const MISSES: u32 = 5;
 /// A wait that comes back is not printed again if it was missed at up to this many looks.
 const FORGOTTEN: u32 = 300;
 
-/// The QPs of this process.
-static QPS: Anew<Vec<Weak<Qp>>> = Anew::new(Vec::new());
 static WATCHER: Anew<Option<Arc<Watcher>>> = Anew::new(None);
-
-/// Adds a new QP to the QPs that are looked at.
-pub(super) fn add_qp(qp: &Arc<Qp>) {
-    let mut qps = QPS.lock();
-    // Destroyed QPs must not fill the memory. The reservation makes this rare.
-    if qps.len() == qps.capacity() {
-        qps.retain(|qp| qp.strong_count() > 0);
-        let len = qps.len();
-        qps.reserve(len + 1);
-    }
-    qps.push(Arc::downgrade(qp));
-}
 
 /// Records that this process has opened the device, and begins to look at its waits. Only the first call has
 /// an effect.
@@ -74,14 +61,8 @@ pub(crate) fn start(process: &'static Process) {
     // A thread would keep the program from calls that only a process with one thread may make, such as
     // unshare(2) of a user namespace. So the thread starts only when the program seems to wait.
     process.progress.look_at_later(Arc::downgrade(&made) as Weak<dyn Sleeping>);
+    calls::start_thread_of(process);
     *watcher = Some(made);
-}
-
-/// Starts the helper thread, because a call waits.
-pub(super) fn call_waits() {
-    if let Some(watcher) = WATCHER.lock().as_ref() {
-        watcher.process.progress.start();
-    }
 }
 
 /// Looks at the waits of this process.
@@ -163,7 +144,7 @@ impl Watcher {
     fn waits(&self, before: &mut HashMap<usize, LookedCq>, now: Instant) -> Vec<Wait> {
         let of_call = |(call, event)| Wait { call: Some(call), event, is_hopeless: true };
         let mut waits: Vec<Wait> = calls::waiting().into_iter().map(of_call).collect();
-        let qps: Vec<Arc<Qp>> = QPS.lock().iter().filter_map(Weak::upgrade).collect();
+        let qps = Qp::all();
         let mut cqs: HashMap<usize, (&Arc<Cq>, LookedCq)> = HashMap::new();
         for cq in qps.iter().flat_map(|qp| qp.cqs()) {
             let key = Arc::as_ptr(cq).addr();

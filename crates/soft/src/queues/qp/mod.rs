@@ -3,7 +3,7 @@
 
 mod entering;
 mod groups;
-mod outlook;
+pub(super) mod outlook;
 pub(crate) mod posting;
 mod role;
 mod sending;
@@ -19,7 +19,6 @@ use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use super::send_progress::SendProgress;
-use super::waits;
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::Obstacle;
@@ -43,7 +42,6 @@ use doorbell_abi::CEnum;
 use doorbell_launch::counts::qp::QpCounter;
 use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
-pub(super) use outlook::{RecvOutlook, SendOutlook, StuckRequest};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -243,7 +241,7 @@ impl Qp {
             events: Events::default(),
         });
         made.offer();
-        waits::add_qp(&made);
+        made.add_to_all();
         Ok(made)
     }
 

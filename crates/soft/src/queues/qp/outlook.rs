@@ -8,11 +8,12 @@ use crate::memory::cause::Check;
 use crate::queues::cq::Cq;
 use crate::queues::errors::of_process;
 use crate::queues::qp::role::QpRole;
+use crate::sync::Anew;
 use doorbell_abi::CEnum;
 use doorbell_transport::{ack_timeout, takes_requests};
 use doorbell_verbs::{QpAttr, QpState, QpType, Span};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 /// The value of `rnr_retry` that allows any number of retries.
 const ANY_RETRIES: u8 = 7;
@@ -62,7 +63,27 @@ struct Waiter {
     leads_here: bool,
 }
 
+/// The QPs of this process.
+static QPS: Anew<Vec<Weak<Qp>>> = Anew::new(Vec::new());
+
 impl Qp {
+    /// Adds a new QP to the QPs that [`Qp::all`] returns.
+    pub(super) fn add_to_all(self: &Arc<Qp>) {
+        let mut qps = QPS.lock();
+        // Destroyed QPs must not fill the memory. The reservation makes this rare.
+        if qps.len() == qps.capacity() {
+            qps.retain(|qp| qp.strong_count() > 0);
+            let len = qps.len();
+            qps.reserve(len + 1);
+        }
+        qps.push(Arc::downgrade(self));
+    }
+
+    /// All QPs of this process.
+    pub(in crate::queues) fn all() -> Vec<Arc<Qp>> {
+        QPS.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// The CQ of send work requests, and the CQ of RECVs.
     pub(in crate::queues) fn cqs(&self) -> [&Arc<Cq>; 2] {
         [&self.send_cq, &self.recv_cq]
@@ -123,7 +144,7 @@ impl Qp {
             }),
             Obstacle::Silence if ack_timeout(attr.timeout.unwrap_or(0)) == Span::ZERO => {
                 let cause = match attr.ah_attr.filter(|_| !leads_here) {
-                    Some(path) => diagnosis::nowhere(&path),
+                    Some(path) => diagnosis::nowhere(path.dlid, path.grh),
                     None => diagnosis::silent(process, unanswered),
                 };
                 Some(StuckRequest {
