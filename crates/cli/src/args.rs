@@ -118,8 +118,8 @@ pub(crate) struct RunArgs {
     /// must name the folder and one fabric. A thread of the owner serves private memory, which is slower
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "fabric")]
     pub(crate) meet: Option<PathBuf>,
-    /// Do not print on standard error why a QP is in error, why a process waits, and that the program never
-    /// opened the device
+    /// Do not print on standard error why a QP is in error, why a call is refused, why a process waits, and
+    /// that the program never opened the device
     #[arg(long)]
     pub(crate) quiet: bool,
     /// Print which call waits, and for which event, when the wait has lasted this time, such as 5s [default:

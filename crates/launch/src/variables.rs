@@ -23,7 +23,7 @@ pub const IP: &str = "DOORBELL_IP";
 /// expire.
 pub const TIMERS: &str = "DOORBELL_TIMERS";
 
-/// 1 if the library does not print why a QP is in error.
+/// 1 if the library explains neither QPs in error nor refused calls.
 pub const QUIET: &str = "DOORBELL_QUIET";
 
 /// Nanoseconds after which the library explains a wait. Without it, the library explains only waits that

@@ -1,9 +1,11 @@
 //! Paths of address handles: their destinations, and the global route header of their datagrams.
 
+use crate::causes;
 use crate::device::{GidType, MAX_AH, PORT, gids, lid, link_layer};
 use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::memory::groups::{GroupAddress, is_multicast_gid, is_multicast_lid};
 use crate::sync::lock;
+use doorbell_transport::Refused;
 use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, LinkLayer};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -35,21 +37,25 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// The path that these attributes describe; `None` if they are invalid on this port.
-    pub(crate) fn new(attr: &AhAttr) -> Option<Path> {
+    /// The path that these attributes describe. Fails if they are invalid on this port.
+    pub(crate) fn new(attr: &AhAttr) -> Result<Path, Refused> {
         if attr.port_num != PORT {
-            return None;
+            return Err(causes::PATH_PORT.of([&attr.port_num]));
         }
         let Some(route) = attr.grh else {
             // An Ethernet port has no addresses but GIDs.
-            let ib = link_layer() == LinkLayer::Infiniband;
+            if link_layer() == LinkLayer::Ethernet {
+                return Err(causes::PATH_GRH.bare());
+            }
             let is_reachable = attr.dlid == lid();
-            return ib.then_some(Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
+            return Ok(Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
         };
-        gids().get(usize::from(route.sgid_index))?;
+        if usize::from(route.sgid_index) >= gids().len() {
+            return Err(causes::PATH_SGID.of([&route.sgid_index, &gids().len()]));
+        }
         let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);
         let sl = if link_layer() == LinkLayer::Infiniband { attr.sl } else { 0 };
-        Some(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
+        Ok(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
     }
 
     /// The LID or the route that the path leads to.

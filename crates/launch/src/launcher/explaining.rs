@@ -1,8 +1,8 @@
 //! The launcher's explanations of a run: why its processes wait, and that no process opened the device.
 
 use crate::counts::board::Board;
-use crate::say::say;
-use crate::{variables, waits};
+use crate::say::{is_quiet, say};
+use crate::waits;
 use libc::c_int;
 use std::ffi::OsStr;
 
@@ -19,8 +19,7 @@ impl Explainer {
     /// `board` is the run's board, if it has one. A `quiet` run explains nothing. Without the option, the
     /// environment may make a run quiet.
     pub(super) fn new(board: Option<&'static Board>, quiet: bool) -> Explainer {
-        let is_quiet = quiet || std::env::var_os(variables::QUIET).is_some_and(|value| value == "1");
-        Explainer { board: board.filter(|_| !is_quiet), is_said: false }
+        Explainer { board: board.filter(|_| !quiet && !is_quiet()), is_said: false }
     }
 
     /// Prints why the processes of the run wait, if this signal asks a program to end. Prints it only once,

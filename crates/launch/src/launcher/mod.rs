@@ -70,8 +70,8 @@ pub struct Launch {
     /// A folder that only this user can access. Processes with equal folder and equal fabric name are on one
     /// fabric, even in different PID namespaces.
     pub meet: Option<PathBuf>,
-    /// Whether Doorbell does not print why a QP is in error, why a process waits, and that the program never
-    /// opened the device.
+    /// Whether Doorbell does not print why a QP is in error, why a call is refused, why a process waits, and
+    /// that the program never opened the device.
     pub quiet: bool,
     /// The time after which the library explains a wait, even if the wait may end. `None` if only waits that
     /// nothing can end are explained before a signal.

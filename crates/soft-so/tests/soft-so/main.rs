@@ -27,6 +27,7 @@ mod processes;
 mod programs;
 mod pyverbs;
 mod refusals;
+mod refused;
 mod shown_as;
 mod stacks;
 mod statistics;

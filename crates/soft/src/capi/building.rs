@@ -1,8 +1,9 @@
 //! Lists of send work requests that a program builds between `ibv_wr_start` and `ibv_wr_complete`.
 
-use crate::errno::{EINVAL, Errno};
+use crate::causes::SEND_WINDOW;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::window_wr::{WindowOp, WindowWr};
+use doorbell_transport::Refused;
 use doorbell_verbs::{RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -49,7 +50,7 @@ pub(super) struct BuiltList {
     pub(super) wrs: Vec<BuiltWr>,
     pub(super) sges: Vec<Sge>,
     pub(super) inline: Vec<u8>,
-    pub(super) error: Option<Errno>,
+    pub(super) error: Option<Refused>,
 }
 
 pub(super) struct BuiltWr {
@@ -87,7 +88,7 @@ impl BuiltWr {
     }
 
     /// Checks whether this work request may be posted.
-    pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Errno> {
+    pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Refused> {
         match self.op {
             BuiltOp::Send(op) => {
                 let (wr, inline) = self.wr(op, list);
@@ -101,11 +102,11 @@ impl BuiltWr {
                 let (wr, inline) = self.wr(SendOp::Write(remote), list);
                 posting.check_atomic_write(&wr, inline)
             }
-            BuiltOp::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
+            BuiltOp::Window(op) => op.ok_or_else(|| SEND_WINDOW.bare()).and_then(|_| posting.check_window()),
         }
     }
 
-    pub(super) fn post<'l>(&self, list: &'l BuiltList, posting: &mut Posting<'l>) -> Result<(), Errno> {
+    pub(super) fn post<'l>(&self, list: &'l BuiltList, posting: &mut Posting<'l>) -> Result<(), Refused> {
         posting.name_srq(self.srqn);
         match self.op {
             BuiltOp::Send(op) => {
@@ -122,7 +123,7 @@ impl BuiltWr {
             }
             BuiltOp::Window(op) => {
                 let BuiltWr { wr_id, flags, .. } = *self;
-                posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or(EINVAL)? })
+                posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or_else(|| SEND_WINDOW.bare())? })
             }
         }
     }

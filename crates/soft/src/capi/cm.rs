@@ -1,6 +1,5 @@
 //! C library calls on the device file of rdma_cm and its descriptors.
 
-use super::minus_one;
 use crate::cm;
 use crate::device;
 use crate::errno::Errno;
@@ -17,9 +16,15 @@ pub fn channels_from(fd: c_int) -> impl Iterator<Item = c_int> {
     cm::channels_from(fd)
 }
 
+/// Sets errno, and returns the result of a failed call. The man pages of librdmacm explain these errors.
+fn failed(errno: Errno) -> c_int {
+    errno.set();
+    -1
+}
+
 /// Opens the device file, with the result of open(2).
 pub fn open(flags: c_int) -> c_int {
-    cm::open(flags).unwrap_or_else(|errno| minus_one(Err(errno)))
+    cm::open(flags).unwrap_or_else(failed)
 }
 
 /// Carries out the command in `bytes`, with the result of write(2) to a descriptor of the device file. `None`
@@ -28,7 +33,7 @@ pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssiz
     // SAFETY: the caller's bytes, and pointers in them.
     match unsafe { cm::write(fd, bytes as u64, len) } {
         Ok(is_done) => is_done.then_some(len as ssize_t),
-        Err(errno) => Some(minus_one(Err(errno)) as ssize_t),
+        Err(errno) => Some(failed(errno) as ssize_t),
     }
 }
 
@@ -50,5 +55,5 @@ pub fn copied(from: c_int, to: c_int) -> c_int {
     }
     // SAFETY: the descriptor was just created, and nothing else uses it.
     unsafe { libc::close(to) };
-    minus_one(Err(Errno(libc::EMFILE)))
+    failed(Errno(libc::EMFILE))
 }

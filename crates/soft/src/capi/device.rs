@@ -2,14 +2,16 @@
 
 use super::object::{Context, Subjects};
 use super::{minus_one, object_or_null};
+use crate::causes::{CONTEXT_NULL, DEVICE_JOIN, DEVICE_NULL};
 use crate::counts;
 use crate::device;
-use crate::errno::{EINVAL, Errno};
+use crate::errno::Errno;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::waits;
 use crate::watch::{faults, port};
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
+use doorbell_transport::Refused;
 use libc::{c_char, c_int};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -85,7 +87,7 @@ pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int
 }
 
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    let opened = object_or_null(open(device));
+    let opened = object_or_null("ibv_open_device", open(device));
     if opened.is_null() {
         return std::ptr::null_mut();
     }
@@ -93,17 +95,22 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     unsafe { &raw mut (*opened).verbs.context }
 }
 
-fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
+/// The error for a process that cannot use the device.
+fn no_process(errno: Errno) -> Refused {
+    DEVICE_JOIN.of([&std::io::Error::from_raw_os_error(errno.0)]).with_errno(errno.0)
+}
+
+fn open(device: *mut ibv_device) -> Result<Box<Context>, Refused> {
     if device.is_null() {
-        return Err(EINVAL);
+        return Err(DEVICE_NULL.bare());
     }
-    let process = Process::current()?;
+    let process = Process::current().map_err(no_process)?;
     waits::start(process);
     counts::tell_at_exit();
     faults::tell_at_exit();
-    let async_pipe = Arc::new(EventPipe::new()?);
+    let async_pipe = Arc::new(EventPipe::new().map_err(|error| no_process(error.into()))?);
     port::opened(async_pipe.in_record());
-    let device_file = std::fs::File::open("/dev/null")?;
+    let device_file = std::fs::File::open("/dev/null").map_err(|error| no_process(error.into()))?;
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut verbs: verbs_context = unsafe { std::mem::zeroed() };
     verbs.sz = size_of::<verbs_context>();
@@ -153,7 +160,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
 
 pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
     if pointer.is_null() {
-        return minus_one(Err(EINVAL));
+        return minus_one("ibv_close_device", Err(CONTEXT_NULL.bare()));
     }
     // SAFETY: the context was created by `ibv_open_device`, and is closed only once.
     drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });

@@ -6,10 +6,11 @@ use super::building::{BuiltList, BuiltOp, BuiltWr};
 use super::mw;
 use super::object::QpObject;
 use super::wr::sges;
+use crate::causes::{BUILD_AH, BUILD_INLINE, BUILD_ORDER, BUILD_SRQN};
 use crate::engine::request::ATOMIC_WRITE_BYTES;
-use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::queues::qp::window_wr::WindowOp;
 use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge};
+use doorbell_transport::Refused;
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
 
@@ -52,12 +53,12 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
     let posted = post_all(object, list);
     object.builder.give_back();
-    super::status(posted)
+    super::status("ibv_wr_complete", posted)
 }
 
-fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Errno> {
-    if let Some(error) = list.error {
-        return Err(error);
+fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Refused> {
+    if let Some(error) = &list.error {
+        return Err(error.clone());
     }
     let mut posting = object.qp.begin_post();
     if posting.room() < list.wrs.len() as u64 {
@@ -85,13 +86,13 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
-/// Changes the last work request of the list. Records `EINVAL` if the list is empty.
+/// Changes the last work request of the list. Records an error if the list is empty.
 unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut BuiltWr, &mut Vec<Sge>, &mut Vec<u8>)) {
     // SAFETY: vouched for by the caller.
     let list = unsafe { list(pointer) };
     match list.wrs.last_mut() {
         Some(last) => change(last, &mut list.sges, &mut list.inline),
-        None => list.error = Some(EINVAL),
+        None => list.error = Some(BUILD_ORDER.bare()),
     }
 }
 
@@ -140,7 +141,7 @@ unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qp
         let object = &*pointer.cast::<QpObject>();
         let ud = object.qp.qp_type() == QpType::Ud;
         if ah.is_null() || !ud {
-            list(pointer).error = Some(EINVAL);
+            list(pointer).error = Some(BUILD_AH.bare());
             return;
         }
         let dest = UdDest { ah: AhHandle((*ah).handle), qpn, qkey };
@@ -152,7 +153,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(pointer: *mut ibv_qp_ex, srqn: u32) {
     // SAFETY: a QP of ours, between start and complete.
     unsafe {
         if !(*pointer.cast::<QpObject>()).qp.names_srqs() {
-            list(pointer).error = Some(EINVAL);
+            list(pointer).error = Some(BUILD_SRQN.bare());
             return;
         }
         change(pointer, |wr, _, _| wr.srqn = srqn);
@@ -178,7 +179,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
             if count == 0 { &[] } else { std::slice::from_raw_parts(buffers, count) };
         let total = buffers.iter().fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));
         if total > most {
-            list(pointer).error = Some(ENOMEM);
+            list(pointer).error = Some(BUILD_INLINE.of([&total, &most]));
             return;
         }
         change(pointer, |wr, _, inline| {
@@ -205,9 +206,12 @@ unsafe extern "C" fn wr_set_sge(pointer: *mut ibv_qp_ex, lkey: u32, addr: u64, l
 unsafe extern "C" fn wr_set_sge_list(pointer: *mut ibv_qp_ex, count: usize, from: *const ibv_sge) {
     // SAFETY: between start and complete; the caller's list.
     unsafe {
-        let Ok(new) = sges(from, c_int::try_from(count).unwrap_or(-1)) else {
-            list(pointer).error = Some(EINVAL);
-            return;
+        let new = match sges(from, c_int::try_from(count).unwrap_or(-1)) {
+            Ok(new) => new,
+            Err(error) => {
+                list(pointer).error = Some(error);
+                return;
+            }
         };
         change(pointer, |wr, sges, _| {
             let at = sges.len();

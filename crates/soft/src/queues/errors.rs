@@ -7,11 +7,9 @@ use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::CauseRecord;
 use crate::memory::windows::WindowError;
 use doorbell_abi::{CEnum, opcode_name, status_name};
-use doorbell_launch::say::say;
-use doorbell_launch::variables;
+use doorbell_launch::say::{is_quiet, say};
 use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// Maximum number of reports that a process prints.
@@ -37,11 +35,6 @@ impl Said {
     pub(crate) fn forget(&self) {
         self.0.store(false, Relaxed);
     }
-}
-
-pub(super) fn is_quiet() -> bool {
-    static QUIET: OnceLock<bool> = OnceLock::new();
-    *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
 }
 
 /// Prints a line about a QP or a wait, unless the process has printed [`MOST`] lines already.

@@ -10,13 +10,14 @@
 
 use super::calls;
 use super::cq::Cq;
-use super::errors::{is_quiet, say_line};
+use super::errors::say_line;
 use super::qp::Qp;
 use super::qp::outlook::{RecvOutlook, SendOutlook, StuckRequest};
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::sync::{Anew, lock};
 use doorbell_launch::counts::board::Board;
+use doorbell_launch::say::is_quiet;
 use doorbell_launch::variables;
 use doorbell_launch::waits::OwnWaits;
 use std::collections::HashMap;

@@ -16,6 +16,7 @@ mod state;
 
 use super::events::Events;
 use super::recv_queue::RecvQueue;
+use crate::causes;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::PipeReads;
@@ -27,6 +28,7 @@ use crate::rings::completions::{Armed, arm, armed, overrun, wake, wake_late};
 use crate::rings::recvs::Receipt;
 use crate::sync::lock;
 use doorbell_abi::ibv_wc;
+use doorbell_transport::Refused;
 use doorbell_verbs::WcStatus;
 use shown::ShownState;
 use state::CqState;
@@ -314,13 +316,15 @@ impl Cq {
     }
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)). `EINVAL` if the CQ holds more.
-    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
+    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Refused> {
         let mut state = self.state.lock();
         if state.held(u64::from(cqe)) > u64::from(cqe) {
-            return Err(EINVAL);
+            return Err(causes::CQ_RESIZE.of([&cqe]));
         }
         // Release: a process that finds the ring sees its cells initialised.
-        state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release))?;
+        let grown =
+            state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release));
+        grown.map_err(|errno| causes::CQ_RESIZE_ROOM.of([&cqe]).with_errno(errno.0))?;
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
         Ok(())

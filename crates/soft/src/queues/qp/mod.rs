@@ -19,6 +19,7 @@ use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use super::send_progress::SendProgress;
+use crate::causes;
 use crate::counts;
 use crate::device;
 use crate::engine::attempt::Obstacle;
@@ -33,6 +34,7 @@ use crate::limits::limits;
 use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord};
 use crate::path::Path;
 use crate::point::{Point, reach};
+use crate::refused;
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
@@ -40,7 +42,7 @@ use crate::watch::flights::Flights;
 use crate::watch::{Loss, Watch};
 use doorbell_abi::CEnum;
 use doorbell_launch::counts::qp::QpCounter;
-use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
+use doorbell_transport::{Refused, check_modify, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
@@ -272,14 +274,14 @@ impl Qp {
     }
 
     /// Changes the QP's state and attributes; ibv_modify_qp(3).
-    pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Errno> {
+    pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Refused> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
         let before = sends.state;
         let attr = &self.role.own(attr);
         let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before))?;
         check_device_limits(attr)?;
-        let path = attr.ah_attr.as_ref().map(|path| Path::new(path).ok_or(EINVAL)).transpose()?;
+        let path = attr.ah_attr.as_ref().map(Path::new).transpose()?;
         merge(&mut sends.attr, attr);
         sends.scratch.forget_peer();
         if let Some(path) = path {
@@ -292,7 +294,9 @@ impl Qp {
         }
         let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
         match next {
-            QpState::Reset => self.reset(&mut sends)?,
+            QpState::Reset => {
+                self.reset(&mut sends).map_err(|errno| causes::QP_RESET.bare().with_errno(errno.0))?;
+            }
             QpState::Err => {
                 self.share.said.set();
                 self.enter_error(&mut sends);
@@ -447,7 +451,7 @@ impl Qp {
     }
 
     /// Posts one RECV; ibv_post_recv(3).
-    pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Refused> {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
@@ -478,6 +482,7 @@ impl Qp {
     /// Incomplete work requests end without a completion.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
+        refused::queue_ends((posting::SENDS, self.num()), sends.posted);
         let Process { regions, segment, .. } = self.requester.process;
         // The wait below is also for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
@@ -511,13 +516,24 @@ impl Qp {
 }
 
 /// The device's own limits, checked besides the rules of ibv_modify_qp(3).
-fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
-    let wrong = attr.port_num.is_some_and(|port| port != device::PORT)
-        || attr.pkey_index.is_some_and(|index| index >= device::PKEYS)
-        || attr.path_mtu.is_some_and(|mtu| mtu > device::MTU)
-        || attr.max_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
-        || attr.max_dest_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic);
-    if wrong { Err(EINVAL) } else { Ok(()) }
+fn check_device_limits(attr: &QpAttr) -> Result<(), Refused> {
+    let most = limits().rd_atomic;
+    if let Some(port) = attr.port_num.filter(|port| *port != device::PORT) {
+        return Err(causes::QP_PORT.of([&port]));
+    }
+    if let Some(index) = attr.pkey_index.filter(|index| *index >= device::PKEYS) {
+        return Err(causes::QP_PKEY.of([&index]));
+    }
+    if let Some(mtu) = attr.path_mtu.filter(|mtu| *mtu > device::MTU) {
+        return Err(causes::QP_PATH_MTU.of([&mtu.to_c()]));
+    }
+    if let Some(n) = attr.max_rd_atomic.filter(|n| u32::from(*n) > most) {
+        return Err(causes::QP_RD_ATOMIC.of([&n, &most]));
+    }
+    if let Some(n) = attr.max_dest_rd_atomic.filter(|n| u32::from(*n) > most) {
+        return Err(causes::QP_DEST_RD_ATOMIC.of([&n, &most]));
+    }
+    Ok(())
 }
 
 /// Copies the attributes that `new` sets into `all`.

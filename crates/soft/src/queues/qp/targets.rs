@@ -2,11 +2,12 @@
 //! (ibv_open_qp(3)).
 
 use super::{Qp, QpRole};
-use crate::errno::{EINVAL, Errno};
+use crate::causes::OPEN_NUM;
 use crate::fabric::domains::DomainId;
 use crate::fabric::process::Process;
 use crate::sync::Anew;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_transport::Refused;
 use doorbell_verbs::{AccessFlags, QpAttr, QpState};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
@@ -26,10 +27,11 @@ impl Qp {
 
     /// Opens a handle to the target with this number. `EINVAL` if this process has no such target in the
     /// domain.
-    pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Errno> {
+    pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Refused> {
         let mut all = TARGETS.lock();
-        let (known, handles) = all.get_mut(&num).ok_or(EINVAL)?;
-        let qp = known.upgrade().filter(|qp| qp.role == QpRole::Target(domain)).ok_or(EINVAL)?;
+        let (known, handles) = all.get_mut(&num).ok_or_else(|| OPEN_NUM.of([&num]))?;
+        let qp = known.upgrade().filter(|qp| qp.role == QpRole::Target(domain));
+        let qp = qp.ok_or_else(|| OPEN_NUM.of([&num]))?;
         *handles += 1;
         Ok(qp)
     }
