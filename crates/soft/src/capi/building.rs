@@ -75,6 +75,28 @@ pub(super) enum BuiltOp {
     Window(Option<WindowOp>),
 }
 
+impl BuiltOp {
+    /// The operation's bit in `send_ops_flags` (`IBV_QP_EX_WITH_*`), and the bit's name without this
+    /// prefix. `None` for a window operation without valid arguments.
+    pub(super) fn send_op(self) -> Option<(u64, &'static str)> {
+        let found = match self {
+            BuiltOp::Send(SendOp::Write(_)) => (1, "RDMA_WRITE"),
+            BuiltOp::Send(SendOp::WriteWithImm(..)) => (1 << 1, "RDMA_WRITE_WITH_IMM"),
+            BuiltOp::Send(SendOp::Send) => (1 << 2, "SEND"),
+            BuiltOp::Send(SendOp::SendWithImm(_)) => (1 << 3, "SEND_WITH_IMM"),
+            BuiltOp::Send(SendOp::Read(_)) => (1 << 4, "RDMA_READ"),
+            BuiltOp::Send(SendOp::CompareSwap { .. }) => (1 << 5, "ATOMIC_CMP_AND_SWP"),
+            BuiltOp::Send(SendOp::FetchAdd { .. }) => (1 << 6, "ATOMIC_FETCH_AND_ADD"),
+            BuiltOp::Window(Some(WindowOp::Invalidate(_))) => (1 << 7, "LOCAL_INV"),
+            BuiltOp::Window(Some(WindowOp::Bind(_))) => (1 << 8, "BIND_MW"),
+            BuiltOp::SendInvalidating(_) => (1 << 9, "SEND_WITH_INV"),
+            BuiltOp::AtomicWrite(_) => (1 << 12, "ATOMIC_WRITE"),
+            BuiltOp::Window(None) => return None,
+        };
+        Some(found)
+    }
+}
+
 impl BuiltWr {
     fn wr<'l>(&self, op: SendOp, list: &'l BuiltList) -> (SendWr<'l>, Option<&'l [u8]>) {
         let wr = SendWr {

@@ -11,6 +11,7 @@ use crate::memory::objects::{HostMemory, Object};
 use crate::memory::records::MRS;
 use crate::memory::regions::MAX_PD;
 use crate::refused::{Asked, NONE, refused};
+use crate::watch::pinning::PinnedPages;
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::{KeyError, Refused, Region};
@@ -130,6 +131,8 @@ struct Mr {
     /// The uses of the device memory that the region lies in; null for other regions. The device memory
     /// cannot be freed before the region is deregistered.
     dm: *const Uses,
+    /// The pages that a NIC's driver would pin, in strict mode.
+    pinned: Option<PinnedPages>,
 }
 
 /// The lkey of a region, and whether memory windows may be bound to it. No window may be bound to a
@@ -163,7 +166,8 @@ unsafe fn register(
     if let Some(uses) = unsafe { dm.as_ref() } {
         uses.begin();
     }
-    Ok(Box::new(Mr { base, access, dm }))
+    let pinned = if dm.is_null() { pinned(addr, len, access) } else { None };
+    Ok(Box::new(Mr { base, access, dm, pinned }))
 }
 
 /// The region that these arguments describe, and its memory. Fails if the arguments are invalid, or if the
@@ -201,6 +205,14 @@ fn checked(
     let start = if access & ZERO_BASED != 0 { 0 } else { iova };
     let host = HostMemory { addr: addr as u64, object };
     Ok((Region { pd, addr: start, len: len as u64, access: rights }, host))
+}
+
+/// The pages of a region that a NIC's driver would pin. It pins none of a region with on-demand paging.
+fn pinned(addr: *mut c_void, len: usize, access: u32) -> Option<PinnedPages> {
+    let writers = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+    let write = access & (writers.bits() | MW_BIND) != 0;
+    let bytes = addr as u64..addr as u64 + len as u64;
+    if access & ON_DEMAND == 0 { PinnedPages::new(&bytes, write) } else { None }
 }
 
 /// The error for memory that cannot be registered.
@@ -309,6 +321,8 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         pd(region.pd).uses.end();
         *region = ibv_mr { pd: to_pd, addr, length: len, ..*region };
         mr.access = access;
+        mr.pinned = None;
+        mr.pinned = pinned(addr, len, access);
     }
     0
 }

@@ -15,7 +15,7 @@ use doorbell_abi::{
 };
 use doorbell_transport::{Cause, Refused};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`).
@@ -161,6 +161,8 @@ pub(crate) struct QpObject {
     /// The XRC domain of an XRC target; null for other QPs.
     pub(crate) xrcd: *mut ibv_xrcd,
     pub(crate) origin: QpOrigin,
+    /// `IBV_QP_EX_WITH_*` bits of the operations that are built without a report in strict mode.
+    pub(crate) send_ops: AtomicU64,
 }
 
 /// How the program obtained a handle of a QP.

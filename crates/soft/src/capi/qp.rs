@@ -128,7 +128,7 @@ unsafe fn create_extended(
     // SAFETY: vouched for by the caller.
     let mut object = unsafe { create(attr.pd, &plain)? };
     if has_functions {
-        qp_ex::set_functions(&mut object.base);
+        qp_ex::set_functions(&mut object, ops);
     }
     Ok(object)
 }

@@ -9,13 +9,19 @@ use super::wr::sges;
 use crate::causes::{BUILD_AH, BUILD_INLINE, BUILD_ORDER, BUILD_SRQN};
 use crate::engine::request::ATOMIC_WRITE_BYTES;
 use crate::queues::qp::window_wr::WindowOp;
+use crate::watch::strict::violated;
 use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge};
+use doorbell_launch::strict::Strict;
 use doorbell_transport::Refused;
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null.
-pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
+/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null. `send_ops` has the
+/// operations that the program names in ibv_create_qp_ex(3).
+pub(crate) fn set_functions(object: &mut QpObject, send_ops: u64) {
+    object.send_ops = send_ops.into();
+    let base = &mut object.base;
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     base.wr_atomic_write = Some(wr_atomic_write);
@@ -34,7 +40,7 @@ pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_set_sge = Some(wr_set_sge);
     base.wr_set_sge_list = Some(wr_set_sge_list);
     base.wr_start = Some(wr_start);
-    base.wr_complete = Some(wr_complete);
+    base.wr_complete = Some(if Strict::own().is_some() { wr_complete_strictly } else { wr_complete });
     base.wr_abort = Some(wr_abort);
 }
 
@@ -54,6 +60,25 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     let posted = post_all(object, list);
     object.builder.give_back();
     super::status("ibv_wr_complete", posted)
+}
+
+/// Like [`wr_complete`], but first reports each operation that the program did not name when it created the QP.
+/// The function pointer of such an operation is null in the structs of drivers.
+unsafe extern "C" fn wr_complete_strictly(pointer: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: a QP of ours; this thread owns its list.
+    let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
+    for (bit, name) in list.wrs.iter().filter_map(|building| building.op.send_op()) {
+        // The bits guard no other memory, so Relaxed suffices.
+        if object.send_ops.fetch_or(bit, Relaxed) & bit == 0 {
+            violated(format_args!(
+                "QP {:#x} was not created with IBV_QP_EX_WITH_{name}: with the driver of a NIC, the function \
+                 pointer is null and its call ends the program (ibv_create_qp_ex(3))",
+                object.qp.num()
+            ));
+        }
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe { wr_complete(pointer) }
 }
 
 fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Refused> {

@@ -286,7 +286,7 @@ impl Requester {
             Refusal::Taking => self.unanswered(Obstacle::Taking),
             Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
-                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
+                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) & 31))
             }
             refusal => {
                 responder.blame_for(refusal, self.num, request, self.qp_type);

@@ -6,6 +6,7 @@
 
 pub(crate) mod faults;
 pub(crate) mod flights;
+pub(crate) mod pinning;
 pub(crate) mod port;
 pub(crate) mod strict;
 pub(crate) mod trace;
@@ -45,6 +46,8 @@ pub(crate) struct QpStrict {
     pub(crate) signaled: u64,
     /// Whether the QP's limits for outstanding READs and atomics were already compared with the peer's.
     pub(crate) compared: bool,
+    /// Whether a message that needs longer packets than its receiver accepts was already reported.
+    pub(crate) mtu_is_told: bool,
     /// One bit for each cause of an undelivered message that was already reported.
     undelivered: u32,
 }

@@ -340,7 +340,8 @@ impl Qp {
         reach(Point::QpHalfChanged);
         record.qkey.store(attr.qkey.unwrap_or(0), Relaxed);
         record.rq_psn.store(attr.rq_psn.unwrap_or(0), Relaxed);
-        record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0).into(), Relaxed);
+        record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0), Relaxed);
+        record.path_mtu.store(attr.path_mtu.map_or(0, |mtu| mtu.to_c() as u8), Relaxed);
         record.max_dest_rd_atomic.store(attr.max_dest_rd_atomic.unwrap_or(0).into(), Relaxed);
     }
 

@@ -62,13 +62,13 @@ pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -
         let state = QpState::from_c(qp.shown().state())?;
         // Acquire, as for the state above: the fields below are read after both.
         let is_of_it = segment.domain(index)?.load(Acquire) == domain.in_record();
-        let byte = |number: u32| Some(number.min(u8::MAX.into()) as u8);
+        let reads = qp.max_dest_rd_atomic.load(Relaxed);
         let attr = QpAttr {
             qp_access_flags: Some(AccessFlags::from_bits_truncate(qp.access.load(Relaxed))),
             dest_qp_num: Some(qp.dest_qpn.load(Relaxed)),
             rq_psn: Some(qp.rq_psn.load(Relaxed)),
-            min_rnr_timer: byte(qp.min_rnr_timer.load(Relaxed)),
-            max_dest_rd_atomic: byte(qp.max_dest_rd_atomic.load(Relaxed)),
+            min_rnr_timer: Some(qp.min_rnr_timer.load(Relaxed)),
+            max_dest_rd_atomic: Some(reads.min(u8::MAX.into()) as u8),
             ..QpAttr::default()
         };
         (is_of_it && qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV).then_some((state, attr))

@@ -16,7 +16,7 @@ use crate::watch::trace::Slice;
 use doorbell_abi::CEnum;
 use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::{is_signaled, local_rights, takes_requests};
-use doorbell_verbs::{QpState, QpType, SendFlags, Sge, WcStatus};
+use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
@@ -94,6 +94,7 @@ impl Qp {
         if opcode.returns_data() {
             self.compare_limits(sends);
         }
+        self.compare_mtus(sends, request);
         if let Some(strict) = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut())
             && is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
         {
@@ -142,6 +143,33 @@ impl Qp {
                 "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), but QP {dest_qpn:#x} \
                  accepts only {there} (max_dest_rd_atomic): a NIC refuses the excess (ibv_modify_qp(3))",
                 self.num()
+            ));
+        }
+    }
+
+    /// Reports the first message that needs longer packets than its receiver accepts (IB specification vol. 1,
+    /// 9.7.4 and 9.7.5).
+    fn compare_mtus(&self, sends: &mut Sends, request: &Request<'_>) {
+        let Some(own) = sends.attr.path_mtu.map(Mtu::bytes).filter(|_| self.qp_type() != QpType::Ud) else {
+            return;
+        };
+        let strict = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut());
+        let Some(is_told) = strict.map(|strict| &mut strict.mtu_is_told).filter(|is_told| !**is_told) else {
+            return;
+        };
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
+        let Some(there) = peer_mtu(&self.requester, sends.attr.dest_qp_num) else { return };
+        let returns_data = request.op.opcode().returns_data();
+        let (sent, accepted) = if returns_data { (there, own) } else { (own, there) };
+        if request.len.min(sent) > accepted {
+            *is_told = true;
+            violated(format_args!(
+                "work request {} ({}) of QP {:#x} needs packets of {} bytes, but path_mtu is {own} here and \
+                 {there} at QP {dest_qpn:#x}: a NIC refuses packets above its own path_mtu (ibv_modify_qp(3))",
+                request.number,
+                request.op.name(),
+                self.num(),
+                request.len.min(sent)
             ));
         }
     }
@@ -205,7 +233,7 @@ impl Qp {
     fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let process = self.requester.process;
-        let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
+        let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) & 31;
         let found = process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).map(timer));
         // If the responder does not exist, it does not answer.
         let Some(timer) = found else { return SendTurn::Go };
@@ -249,15 +277,25 @@ impl Qp {
     }
 }
 
-/// The peer's `max_dest_rd_atomic`; `None` if the peer is not ready to take requests.
-fn peer_reads(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+/// An attribute in the peer's record; `None` if the peer is not ready to take requests.
+fn of_peer<T>(requester: &Requester, dest_qpn: Option<u32>, read: impl Fn(&QpRecord) -> T) -> Option<T> {
     let dest_qpn = dest_qpn?;
-    let limit = |qp: &QpRecord| {
+    let attribute = |qp: &QpRecord| {
         let is_connected = qp.dest_qpn.load(Relaxed) == requester.num
             && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
-        is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
+        is_connected.then(|| read(qp))
     };
-    requester.process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(limit))
+    requester.process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(attribute))
+}
+
+/// The peer's `max_dest_rd_atomic`; `None` if the peer is not ready to take requests.
+fn peer_reads(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+    of_peer(requester, dest_qpn, |qp| qp.max_dest_rd_atomic.load(Relaxed))
+}
+
+/// The peer's `path_mtu` in bytes; `None` if the peer is not ready to take requests.
+fn peer_mtu(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+    of_peer(requester, dest_qpn, |qp| Mtu::from_c(qp.path_mtu.load(Relaxed).into()))?.map(Mtu::bytes)
 }
 
 fn faults(sends: &mut Sends) -> Option<&mut QpFaults> {
