@@ -309,8 +309,21 @@ impl QpCounter {
     /// Notes that ibv_modify_qp(3) was called. `path_mtu` has the bytes of a connected QP's `path_mtu`.
     pub fn modified(&mut self, path_mtu: Option<u32>) {
         (self.path_mtu, self.knows_reads) = (path_mtu, false);
-        // The next post records the attributes.
+        // The next post records the attributes. A QP that only receives has no such post.
         self.last_peer = None;
+        if self.record.path_mtu.load(Relaxed) == 0 {
+            self.record_path_mtu();
+        }
+    }
+
+    /// Begins again after the QP was reset: no work request is outstanding, and none waits for a signal.
+    pub fn begin_again(&mut self) {
+        (self.depth, self.unsignaled) = (0, 0);
+        self.modified(None);
+    }
+
+    fn record_path_mtu(&self) {
+        self.record.path_mtu.store(self.path_mtu.map_or(0, |bytes| u64::from(bytes) + 1), Relaxed);
     }
 
     /// Whether the counter needs the limits of READs and atomics, see [`QpCounter::reads_up_to`].
@@ -380,7 +393,7 @@ impl QpCounter {
     fn remember(&mut self, peer: u32, thread_id: u32) {
         let word = &self.record.peers[peer as usize % PROCESSES / 64];
         word.store(word.load(Relaxed) | 1 << (peer % 64), Relaxed);
-        self.record.path_mtu.store(self.path_mtu.map_or(0, |bytes| u64::from(bytes) + 1), Relaxed);
+        self.record_path_mtu();
         self.threads.add(thread_id.into(), 1);
     }
 }
@@ -601,10 +614,27 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_ends_the_window_and_the_distance_to_the_last_signal() {
+        let ((mut counter, _), counts) = counted(QpType::Rc);
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        for outstanding in (0..10).flat_map(|_| 1..=4) {
+            counter.posted(&write, 8, false, outstanding == 3, outstanding);
+            counter.list_ends(0, || 1);
+            if outstanding == 4 {
+                counter.begin_again();
+            }
+        }
+        let counts = counts();
+        assert_eq!((counts.signal_gaps, counts.depth), (vec![(3, 10)], 4.0));
+        assert_eq!(counter.record.fills.load(Relaxed), 0);
+    }
+
+    #[test]
     fn attributes_are_those_of_the_newest_posts() {
         let ((mut counter, _), counts) = counted(QpType::Rc);
         counter.modified(Some(1024));
-        assert_eq!((counts().path_mtu, counts().rd_atomic()), (None, None), "nothing was posted");
+        assert_eq!((counts().path_mtu, counts().rd_atomic()), (Some(1024), None), "nothing was posted");
         assert!(counter.lacks_reads());
         counter.reads_up_to(16, None);
         assert!(counter.lacks_reads() && counts().rd_atomic() == Some(16));

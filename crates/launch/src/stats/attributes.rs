@@ -39,6 +39,9 @@ const NO_LOSS: &str = "the links of the model lose nothing; timeouts and retries
 const NO_RNR: &str = "the responders of the model keep RECVs posted; RNR NAKs and waits are in the report";
 const STATE: &str = "a QP that posts is in RTS, where this has no effect on the rate";
 const MIGRATION: &str = "the software NIC refuses alternate paths";
+const OWN: &str = "it is a pointer of the program, which no message carries";
+const PATH: &str = "the peers are counted; the model's packets have equal headers with and without a GRH \
+                    (is_global), and no static_rate";
 const IDENTITY: &str = "it decides whether a message is accepted, not how fast it is";
 const DEPTH: &str = "it only bounds the window; the window that was used is in the report";
 const PLACE: &str = "the places of threads and memory belong to this machine, not to the program";
@@ -58,7 +61,7 @@ fn of_attr() -> Vec<(&'static str, Kept)> {
         dest_qp_num: In("machines"),
         qp_access_flags: No(IDENTITY),
         cap: No("the fields of cap are listed below"),
-        ah_attr: No("the model has one path without static_rate; the peers are counted"),
+        ah_attr: No(PATH),
         alt_ah_attr: No(MIGRATION),
         pkey_index: No(IDENTITY),
         alt_pkey_index: No(MIGRATION),
@@ -80,10 +83,10 @@ fn of_attr() -> Vec<(&'static str, Kept)> {
 
 fn of_init_attr() -> Vec<(&'static str, Kept)> {
     let own = fields!(ibv_qp_init_attr {
-        qp_context: No(IDENTITY),
+        qp_context: No(OWN),
         send_cq: In("cq_per_qp"),
         recv_cq: No("a thread of the model has one CQ for its RECVs"),
-        srq: No("the model has no SRQs"),
+        srq: No("the threads of a workload post RECVs to their QPs"),
         cap: No("the fields of cap are listed below"),
         qp_type: In("transport"),
         sq_sig_all: In("signal_every"),
@@ -167,16 +170,29 @@ fn qp(op: SendOp, bytes: u32) -> Posted {
     Posted { qp_type: QpType::Rc, send_cq: 0, op, bytes, sges: 1, inline: false }
 }
 
-/// The workload of QPs that post one after the other and have a `path_mtu` of 1024 bytes.
+/// The workload of QPs that post one after the other and have a `path_mtu` of 1024 bytes. It leaves out
+/// nothing.
 fn workload(all: &[Posted], signal_every: u32) -> Workload {
+    let (workload, left_out) = described(all, signal_every, |_| (1024, 3));
+    assert_eq!(left_out, [""; 0]);
+    workload.expect("something was posted")
+}
+
+/// The workload of QPs that post one after the other, and what it leaves out. `of_nth` returns `path_mtu` and
+/// the peer's `max_dest_rd_atomic` of a QP.
+fn described(
+    all: &[Posted],
+    signal_every: u32,
+    of_nth: impl Fn(u32) -> (u32, u32),
+) -> (Option<Workload>, Vec<String>) {
     let (_, board) = Board::create().expect("a board");
     let list: &AtomicU64 = Box::leak(Box::default());
     for (number, posted) in (0..).zip(all) {
         let (mut counter, _) =
             QpCounter::new(board, list, (number, posted.qp_type), posted.send_cq).expect("there is room");
-        counter.modified((posted.qp_type != QpType::Ud).then_some(1024));
+        counter.modified((posted.qp_type != QpType::Ud).then_some(of_nth(number).0));
         if posted.op.opcode().returns_data() {
-            counter.reads_up_to(8, Some(3));
+            counter.reads_up_to(8, Some(of_nth(number).1));
         }
         let sges = vec![Sge::default(); posted.sges];
         let wr = SendWr::new(0, posted.op, &sges);
@@ -189,7 +205,8 @@ fn workload(all: &[Posted], signal_every: u32) -> Workload {
     let qps: Vec<QpCounts> =
         board.listed(list).into_iter().filter_map(|record| QpCounts::of(board, record)).collect();
     assert_eq!(Posting::of(&qps).qps, all.len() as u32);
-    as_posted("cib", &Profile::named("cib").expect("it is built in"), &qps).expect("something was posted").0
+    let (cib, mut left_out) = (Profile::named("cib").expect("it is built in"), Vec::new());
+    (as_posted("cib", &cib, &qps, &mut left_out).map(|(workload, _)| workload), left_out)
 }
 
 fn keys(workload: &Workload) -> BTreeSet<String> {
@@ -230,4 +247,21 @@ fn every_attribute_of_a_qp_is_kept_or_left_out_for_a_reason() {
     let two = workload(&[0, 1].map(|send_cq| Posted { send_cq, sges: 2, ..qp(WRITE, 4096) }), 16);
     assert_eq!((two.cq_per_qp, two.sges, two.max_rd_atomic), (Some(true), Some(2), None));
     assert_eq!((two.qps, two.signal_every, two.window_per_qp), (Some(2), Some(16), Some(16)));
+}
+
+#[test]
+fn values_that_differ_are_left_out() {
+    let reads = |sges: [usize; 2]| sges.map(|sges| Posted { sges, ..qp(READ, 4096) });
+    let (made, left_out) = described(&reads([1, 2]), 1, |nth| (1024 << nth, 3 + nth));
+    let made = made.expect("something was posted");
+    assert_eq!((made.set, made.max_rd_atomic, made.sges), (None, None, None));
+    let [mtu, most, sges] = &left_out[..] else { panic!("{left_out:?}") };
+    assert!(mtu.starts_with("path_mtu: the QPs have different values, from 1024 to 2048; "), "{mtu}");
+    assert!(most.starts_with("max_rd_atomic: the QPs have different values, from 3 to 4; "), "{most}");
+    assert_eq!(sges, "SGEs: the work requests have from 1 to 2; the workload has one for each work request");
+    // Both are the MTU of the profile.
+    let (made, left_out) = described(&reads([2, 2]), 1, |nth| (4096 << nth, 3));
+    let made = made.expect("something was posted");
+    assert_eq!((made.set, made.max_rd_atomic, made.sges), (None, Some(3), Some(2)));
+    assert_eq!(left_out, [""; 0]);
 }

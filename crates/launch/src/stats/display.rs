@@ -32,6 +32,7 @@ impl Display for Report {
             let text = format!("{what} over {transport}: {share:.0}% of the work requests");
             wrapped(f, "  workload    ", &text)?;
         }
+        told_left_out(f, &self.left_out)?;
         if self.qps.len() > 1 {
             for qp in self.qps.iter().take(PRINTED_QPS) {
                 writeln!(f, "  QP {:#x}, {}", qp.qp_num, qp.transport)?;
@@ -53,8 +54,12 @@ impl Display for Together {
         writeln!(f)?;
         wrapped(f, "doorbell: ", &self.words())?;
         counts(f, self.total(), None, "")?;
-        self.left_out().iter().try_for_each(|what| wrapped(f, "  left out    ", what))
+        told_left_out(f, self.left_out())
     }
+}
+
+fn told_left_out(f: &mut Formatter<'_>, left_out: &[String]) -> fmt::Result {
+    left_out.iter().try_for_each(|what| wrapped(f, "  left out    ", what))
 }
 
 /// The work requests of a workload, as text.

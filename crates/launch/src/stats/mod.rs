@@ -8,6 +8,8 @@
 mod attributes;
 mod display;
 mod posting;
+#[cfg(test)]
+mod posts;
 mod report;
 mod together;
 mod workload;

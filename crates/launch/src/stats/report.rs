@@ -1,6 +1,6 @@
 //! The counts as numbers, for the JSON and the summary.
 
-use super::posting::{Posting, least};
+use super::posting::{Posting, least, mtu_on, with_mtu};
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{PostedShape, QpCounts, RecvCounts};
@@ -38,10 +38,13 @@ pub struct Report {
     pub(super) qps: Vec<QpReport>,
     /// The analytic bounds of all posted work requests, the least first.
     pub(super) limits: Vec<Limit>,
-    /// A workload for `doorbell simulate`; `None` if nothing was posted.
+    /// A workload for `doorbell simulate`; `None` if nothing was posted, or if no workload describes the
+    /// posts.
     pub(super) workload: Option<Workload>,
     /// The share of all work requests that the workload covers.
     pub(super) workload_share: f64,
+    /// The parts of the posts that the workload leaves out, or the reason why there is none; a sentence each.
+    pub(super) left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -153,7 +156,8 @@ impl Report {
         // to other processes.
         total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
-        let (workload, of_workload) = match as_posted(name, profile, all) {
+        let mut left_out = Vec::new();
+        let (workload, of_workload) = match as_posted(name, profile, all, &mut left_out) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };
@@ -171,6 +175,7 @@ impl Report {
             total,
             qps,
             workload,
+            left_out,
         }
     }
 }
@@ -194,6 +199,7 @@ fn bucket(bytes: u32) -> u32 {
 
 impl Counts {
     fn of(profile: &Profile, qp: &QpCounts) -> Counts {
+        let profile = &*with_mtu(profile, mtu_on(profile, qp.path_mtu));
         let lists = qp.doorbells();
         let mut counts = Counts {
             doorbells: lists.values().sum(),
@@ -323,5 +329,31 @@ fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> P
         inline: shape.inline,
         signaled: shape.signaled,
         method: profile.device.generation.posting().method(list),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::posts::{POSTS, QpPosts, counts_of};
+    use super::*;
+
+    #[test]
+    fn each_qp_has_packets_of_its_own_mtu() {
+        let cib = Profile::named("cib").expect("it is built in");
+        let read = QpPosts { bytes: 4096, ..POSTS };
+        let datagrams = QpPosts { qp_type: QpType::Ud, ..read };
+        let all = counts_of(&[QpPosts { path_mtu: Some(256), ..read }, read, datagrams]);
+        let [short, long, ud] = &all[..] else { panic!("{all:?}") };
+        let of_reads = |mtu| arrival(&with_mtu(&cib, mtu), QpType::Rc, Opcode::Read, 4096).times(20);
+        assert_eq!(Counts::of(&cib, short).responder_pcie, of_reads(256));
+        assert_eq!(Counts::of(&cib, long).responder_pcie, of_reads(4096));
+        assert_ne!(Counts::of(&cib, short).pcie, Counts::of(&cib, long).pcie);
+        // A bound of several QPs holds for the longest packets.
+        let limits = |qps: &[&QpCounts]| {
+            let qps: Vec<QpCounts> = qps.iter().map(|qp| (*qp).clone()).collect();
+            serde_json::to_value(Posting::of(&qps).limits(&cib, &qps)).expect("it is JSON")
+        };
+        assert_eq!(limits(&[short, ud]), limits(&[long, ud]));
+        assert_ne!(limits(&[short]), limits(&[long]));
     }
 }
