@@ -1,6 +1,6 @@
 //! The reasons why a message of UC or UD is lost although it completes with success.
 
-/// Why no receiver took a message of UC or UD (IB specification vol. 1, 9.8).
+/// Why no receiver took a message of UC or UD (IB specification vol. 1, 9.8), in the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropCause {
     /// The cause is not known, or not yet.

@@ -1,11 +1,11 @@
 //! Causes each loss of a datagram (IB specification vol. 1, 9.8) between two processes, on both link layers.
-//! The sender's work request completes with success, but the statistics and strict mode name the cause. Two
-//! losses of UC messages are also here.
+//! The sender's work request completes with success, but the statistics and strict mode name the cause. The
+//! losses of UC messages are also here. An exited process, `out-of-reach` and `unknown` are not caused here.
 
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, errno, state, to_gid, to_lid};
 use crate::common::{counting, launch, of_qps};
-use doorbell_abi::ibv_qp_attr_mask::{IBV_QP_QKEY, IBV_QP_STATE};
+use doorbell_abi::ibv_qp_attr_mask::{IBV_QP_ACCESS_FLAGS, IBV_QP_QKEY, IBV_QP_STATE};
 use doorbell_abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_qp_attr, ibv_recv_wr, ibv_srq,
     ibv_srq_attr, ibv_srq_init_attr,
@@ -35,7 +35,7 @@ fn program() {
 /// A loss: its name, the cause in statistics, and a part of the line in strict mode.
 type Case = (&'static str, &'static str, &'static str);
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 24] = [
     ("a path to no port", "no-port", "no port has the "),
     ("a path to no port, GID", "no-port", "no port has the GID of the path, fe80::77"),
     ("a number of no process", "no-qp", "no process has a QP with this number"),
@@ -53,6 +53,11 @@ const CASES: [Case; 19] = [
     ("a full CQ", "cq-full", "the CQ of the responder's RECVs was full"),
     ("a group without members", "no-group", "no other QP is attached to the multicast group"),
     ("a member without a RECV", "no-recv", "the responder had no RECV posted"),
+    ("a member with another Q_Key", "q-key", "the responder has another Q_Key"),
+    ("two members, one without a RECV", "no-recv", "the responder had no RECV posted"),
+    ("no RECV, UC", "no-recv", "the responder had no RECV posted"),
+    ("a short RECV, UC", "recv-too-small", "the RECV has room for 60 bytes, but the message has 64 bytes"),
+    ("qp_access_flags, UC", "remote-memory", "the responder does not allow the access to its memory"),
     ("another connection, UC", "not-connected", "the responder's dest_qp_num is 0x"),
     ("an rkey of no region, UC", "remote-memory", "the responder does not allow the access to its memory"),
 ];
@@ -63,6 +68,7 @@ const PAYLOAD: u32 = 64;
 const RECV: usize = 1024;
 const ROOM: u32 = 256;
 const SHORT: u32 = 60;
+const RETRIES: Retries = Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 };
 const MLID: u16 = 0xc123;
 const MULTICAST_QPN: u32 = 0xff_ffff;
 const NO_PROCESS: u32 = 0xff_fffe;
@@ -98,11 +104,15 @@ fn srq(node: &Node) -> *mut ibv_srq {
         node.pd => *mut ibv_pd, &raw mut init => *mut ibv_srq_init_attr
     ) -> *mut ibv_srq);
     assert!(!srq.is_null());
-    let (mut sges, mut bad) = (node.sges(&[(RECV, SHORT)]), null_mut());
-    let mut wr = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
-    // SAFETY: the SRQ is live, and the work request outlives the call.
-    let posted = unsafe { (*node.context).ops.post_srq_recv.expect("it is served")(srq, &mut wr, &mut bad) };
-    assert_eq!(posted, 0);
+    // The datagram uses up the first RECV. The second one has another length.
+    for short in [SHORT, SHORT - 10] {
+        let (mut sges, mut bad) = (node.sges(&[(RECV, short)]), null_mut());
+        let mut wr = ibv_recv_wr { wr_id: 0, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 1 };
+        // SAFETY: the SRQ is live, and the work request outlives the call.
+        let posted =
+            unsafe { (*node.context).ops.post_srq_recv.expect("it is served")(srq, &mut wr, &mut bad) };
+        assert_eq!(posted, 0);
+    }
     srq
 }
 
@@ -115,6 +125,22 @@ fn post_without_region(node: &Node, qp: usize) {
     let posted =
         unsafe { (*node.context).ops.post_recv.expect("it is served")(node.qps[qp], &mut wr, &mut bad) };
     assert_eq!(posted, 0);
+}
+
+fn attach(node: &Node, qp: usize, number: u8) {
+    let (gid, lid) = (group(number), if node.lid == 0 { 0 } else { MLID });
+    let attached = call!(c"ibv_attach_mcast"(
+        node.qps[qp] => *mut ibv_qp, &raw const gid => *const ibv_gid, lid => u16
+    ) -> c_int);
+    assert_eq!(attached, 0);
+}
+
+fn set_other_qkey(node: &Node, qp: usize) {
+    let mut attr = ibv_qp_attr { qkey: 5, ..state(QpState::Rts) };
+    let set = call!(c"ibv_modify_qp"(
+        node.qps[qp] => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr, IBV_QP_STATE | IBV_QP_QKEY => c_int
+    ) -> c_int);
+    assert_eq!(set, 0);
 }
 
 /// Creates the responder of a case, and returns what its sender needs.
@@ -132,32 +158,27 @@ fn responder(node: &mut Node, case: &str) -> Endpoint {
     if case == "a QP in INIT" {
         return own;
     }
-    node.connect_by(qp, path(node), own.qpn, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 });
+    node.connect_by(qp, path(node), own.qpn, RETRIES);
     match case {
         "a destroyed QP" => {
             assert_eq!(call!(c"ibv_destroy_qp"(node.qps[qp] => *mut ibv_qp) -> c_int), 0);
         }
         "a QP in RESET" => node.set_state(qp, QpState::Reset),
         "a QP in ERR" => node.set_state(qp, QpState::Err),
-        "another Q_Key" => {
-            let mut attr = ibv_qp_attr { qkey: 5, ..state(QpState::Rts) };
-            assert_eq!(
-                call!(c"ibv_modify_qp"(
-                    node.qps[qp] => *mut ibv_qp, &raw mut attr => *mut ibv_qp_attr,
-                    IBV_QP_STATE | IBV_QP_QKEY => c_int
-                ) -> c_int),
-                0
-            );
-        }
+        "another Q_Key" => set_other_qkey(node, qp),
         "a short RECV" => node.post_recv(qp, 1, &[(RECV, SHORT)]),
         "an lkey of no region" => post_without_region(node, qp),
         "a full CQ" => node.post_recv(qp, 2, &[(RECV, ROOM)]),
-        "a member without a RECV" => {
-            let (gid, lid) = (group(2), if node.lid == 0 { 0 } else { MLID });
-            let attached = call!(c"ibv_attach_mcast"(
-                node.qps[qp] => *mut ibv_qp, &raw const gid => *const ibv_gid, lid => u16
-            ) -> c_int);
-            assert_eq!(attached, 0);
+        "a member without a RECV" => attach(node, qp, 2),
+        "a member with another Q_Key" => {
+            set_other_qkey(node, qp);
+            attach(node, qp, 3);
+        }
+        "two members, one without a RECV" => {
+            let other = node.add_qp(QpType::Ud, node.cq, null_mut());
+            node.connect_by(other, path(node), own.qpn, RETRIES);
+            set_other_qkey(node, other);
+            [qp, other].into_iter().for_each(|member| attach(node, member, 4));
         }
         _ => {}
     }
@@ -189,6 +210,8 @@ fn datagram(node: &Node, case: &str, peer: &Endpoint) -> (ibv_ah_attr, u32, usiz
         "a full CQ" => (own, peer.qpn, 2),
         "a group without members" => (path_to_group(node, 1), MULTICAST_QPN, 1),
         "a member without a RECV" => (path_to_group(node, 2), MULTICAST_QPN, 1),
+        "a member with another Q_Key" => (path_to_group(node, 3), MULTICAST_QPN, 1),
+        "two members, one without a RECV" => (path_to_group(node, 4), MULTICAST_QPN, 1),
         _ => (own, peer.qpn, 1),
     }
 }
@@ -199,21 +222,31 @@ fn send_all() {
     for (case, ..) in CASES {
         let peer: Endpoint = hear().parse().expect("an endpoint");
         let qp = node.add_qp(if case.ends_with("UC") { QpType::Uc } else { QpType::Ud }, node.cq, null_mut());
-        let retries = Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 };
         if !case.ends_with("UC") {
-            node.connect_by(qp, path(&node), 0, retries);
+            node.connect_by(qp, path(&node), 0, RETRIES);
             let (path, qpn, times) = datagram(&node, case, &peer);
             let ah = node.ah(path);
             (0..times).for_each(|_| send(&node, qp, ah, qpn));
             continue;
         }
-        let is_to_itself = case.starts_with("an rkey");
-        let op = match is_to_itself {
-            true => SendOp::Write(RemoteAddr { rkey: 0xdead_0001, ..node.endpoint(qp).at(0) }),
-            false => SendOp::Send,
+        // The other QPs are connected to themselves.
+        let to = if case == "another connection, UC" { peer.qpn } else { node.endpoint(qp).qpn };
+        node.connect_altered(qp, path(&node), to, RETRIES, |attr| match case {
+            "qp_access_flags, UC" => {
+                attr.qp_access_flags = 0;
+                IBV_QP_ACCESS_FLAGS
+            }
+            _ => 0,
+        });
+        if case == "a short RECV, UC" {
+            node.post_recv(qp, 1, &[(RECV, SHORT)]);
+        }
+        let memory = node.endpoint(qp).at(0);
+        let op = match case {
+            "an rkey of no region, UC" => SendOp::Write(RemoteAddr { rkey: 0xdead_0001, ..memory }),
+            "qp_access_flags, UC" => SendOp::Write(memory),
+            _ => SendOp::Send,
         };
-        let to = if is_to_itself { node.endpoint(qp).qpn } else { peer.qpn };
-        node.connect_by(qp, path(&node), to, retries);
         node.carry_out(qp, op, &[(0, PAYLOAD)]);
     }
     if node.lid == 0 {
@@ -260,7 +293,7 @@ fn lose_all(link: Link) {
         assert!(said.lines().any(|line| told(&line)), "{case} on {link:?}: no {text:?} in {said}");
     }
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("no-port 2, no-qp 3, no-recv 2, "), "{said}");
+    assert!(words.contains("no-port 2, no-qp 3, no-recv 4, "), "{said}");
 }
 
 #[test]
@@ -284,11 +317,18 @@ fn send_to_itself() {
 
 #[test]
 fn an_injected_loss_is_no_loss_of_the_program() {
-    for (fault, cause) in [("drop=1", "fault"), ("rnr=1", "fault"), ("port-down@1ns", "port-down")] {
+    let faults = [("drop=1", "fault"), ("rnr=1", "fault"), ("port-down@1ns", "port-down")];
+    for (link, (fault, cause)) in
+        [Link::Ib, Link::Roce].into_iter().flat_map(|link| faults.map(|f| (link, f)))
+    {
         let faults = Some((fault.parse().expect("a fault"), 1));
-        let (counted, report) = counting(cause, Launch { faults, ..launch(Link::Ib) });
+        let (counted, report) = counting(cause, Launch { faults, ..launch(link) });
         let program = Running::new(&counted, HERE, "to itself");
         let said = program.end(fault);
-        assert_eq!(report()["total"]["undelivered_by_cause"], json!({ cause: 3 }), "{fault}: {said}");
+        assert_eq!(
+            report()["total"]["undelivered_by_cause"],
+            json!({ cause: 3 }),
+            "{fault} on {link:?}: {said}"
+        );
     }
 }

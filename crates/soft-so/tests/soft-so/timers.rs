@@ -26,9 +26,9 @@ fn program() {
 }
 
 /// Sends from QP 0 to a QP that does not answer, from QP 1 to a QP without a RECV, and from QP 2 to a QP that
-/// is ready later. QP `n` sends to QP `n + 3`.
+/// is ready later. QP `n` sends to QP `n + 3`. QP 6 sends to QP 7, which is ready later without a RECV.
 fn give_up() {
-    let node = Node::open(4096, 6);
+    let node = Node::open(4096, 8);
     let retries = Retries { timeout: 1, retry_cnt: 3, rnr_retry: 2 };
     let connect = |from: usize, to: usize, retries| node.connect_with(from, &node.endpoint(to), retries);
     let send = |qp| node.post(qp, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: SIGNALED }]);
@@ -45,6 +45,10 @@ fn give_up() {
     send(2);
     connect(5, 2, retries);
     node.completions(2);
+    connect(6, 7, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 0 });
+    send(6);
+    connect(7, 6, retries);
+    node.completion(WcStatus::RnrRetryExcErr);
 }
 
 /// Posts the RECV of each message after the message.
@@ -99,6 +103,10 @@ fn time_outs_and_retries_are_counted() {
     // Each time-out of the last QP is followed by a retry, because the message arrives.
     assert_eq!(count("timeouts")[2], count("retries")[2], "{report}");
     assert!(count("timeouts")[2].as_u64() >= Some(1), "{report}");
+    // The RNR NAK answers a retry, which follows a time-out.
+    let late = &report["qps"][6];
+    assert!(late["timeouts"].as_u64() >= Some(1) && late["timeouts"] == late["retries"], "{report}");
+    assert_eq!(late["rnr_naks"], 1, "{report}");
     assert!(said.contains(" without an answer"), "{said}");
 }
 

@@ -204,10 +204,11 @@ pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
 }
 
 /// Why a message of `total` bytes, with the room for the GRH, does not fit into the responder's oldest RECV.
-/// `None` if that RECV was used up.
+/// `None` if that RECV was used up, as every RECV of an SRQ is.
 pub(crate) fn too_long(process: &'static Process, dest_qpn: u32, total: u64) -> Option<Cause> {
     let room = process.look_at(dest_qpn, |segment| {
-        let rq = segment.rq(segment.qp(segment.index_of(dest_qpn))?.rq.load(Relaxed) as usize)?;
+        let qp = segment.qp(segment.index_of(dest_qpn)).filter(|qp| qp.uses_srq.load(Relaxed) == 0)?;
+        let rq = segment.rq(qp.rq.load(Relaxed) as usize)?;
         let slots = Slots::of(segment, rq)?;
         let front = slots.front(rq.generation.load(Acquire)).ok()?;
         Some(front.room().1)

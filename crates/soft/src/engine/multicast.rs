@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl Requester {
     /// Sends a datagram to all members of the groups except the sending QP (IB specification vol. 1,
-    /// 10.5.2.1).
+    /// 10.5.2.1). If none gets it, the cause is that of the member whose failed check comes last.
     #[cold]
     pub(super) fn multicast(
         &self,
@@ -30,13 +30,16 @@ impl Requester {
         let (from, qp_type, grh) = (self.num, self.qp_type, route.grh.as_ref());
         let completing = &OfMany(completing);
         let message = Message { from, qp_type, request, pieces, grh, sl: route.sl, completing };
-        let (mut received, mut lost) = (0, DropCause::NoGroup);
+        let (mut received, mut lost, mut is_out_of_reach) = (0, DropCause::NoGroup, false);
         for slot in self.process.slots_with_groups() {
             let peer = match self.process.segment.slots.has(slot) {
                 true => None,
                 false => match self.process.peer(qp_num(slot, 0)) {
                     Some(peer) => Some(peer),
-                    None => continue,
+                    None => {
+                        is_out_of_reach |= self.process.has_peer(qp_num(slot, 0));
+                        continue;
+                    }
                 },
             };
             let peer = peer.as_ref();
@@ -50,12 +53,14 @@ impl Requester {
                     // The requester itself cannot send, so the remaining members do not get the datagram
                     // either.
                     Outcome::Done(status) => return Outcome::Done(status),
-                    Outcome::Undelivered(cause) => lost = cause,
+                    Outcome::Undelivered(cause) => lost = lost.max(cause),
                     Outcome::Wait(_) => {}
                 }
             }
         }
         match received {
+            // A process that cannot be reached may have a member of this group.
+            0 if lost == DropCause::NoGroup && is_out_of_reach => Outcome::Undelivered(DropCause::OutOfReach),
             0 => Outcome::Undelivered(lost),
             _ => Outcome::Done(WcStatus::Success),
         }

@@ -236,7 +236,7 @@ impl Requester {
         };
         let Scratch { caches, batch, peer, far, direct, .. } = scratch;
         let Ok(copier) = self.copier_for(request, far, peer.as_ref()) else {
-            return batch.in_turn(self.silence());
+            return batch.in_turn(self.delay());
         };
         let copying = batch.begin(copier);
         let takes_recv = request.op.opcode().consumes_recv();

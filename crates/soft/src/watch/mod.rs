@@ -91,6 +91,9 @@ impl Watch {
 
     /// Resets the watch after the QP was reset.
     pub(crate) fn begin_again(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            counts.begin_again();
+        }
         if let Some(faults) = &mut self.faults {
             faults.begin_again();
         }

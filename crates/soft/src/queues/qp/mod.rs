@@ -123,11 +123,14 @@ impl Sends {
             over.is_some() || self.wait.map(|wait| wait.until) != before.map(|wait| wait.until);
         let is_timed_out = is_sent_again && before.is_some_and(|wait| wait.is_timed_out(&self.attr));
         let Some(counts) = self.counts() else { return over };
+        if is_timed_out {
+            // The answer to the retry may be an RNR NAK.
+            counts.timed_out(over != Some(WcStatus::RetryExcErr));
+        }
         match (obstacle, over) {
             // The last RNR NAK stops the QP for good.
             (Obstacle::NoRecv(timer), None) if is_sent_again => counts.waits_for_recv(rnr_wait(timer)),
             (Obstacle::NoRecv(_), Some(_)) => counts.waits_for_recv(Span::ZERO),
-            (Obstacle::Silence | Obstacle::Delay, _) if is_timed_out => counts.timed_out(over.is_none()),
             _ => {}
         }
         over

@@ -129,6 +129,16 @@ impl Qp {
         }
     }
 
+    /// Records the first of the gathered messages that are left like [`Qp::note_loss`].
+    #[cold]
+    fn note_loss_of_gathered(&self, sends: &mut Sends, known: DropCause) {
+        if sends.watch.is_some()
+            && let Some(loss) = sends.scratch.batch.first_left().map(|left| self.loss(sends, &left, known))
+        {
+            sends.lost(&loss);
+        }
+    }
+
     /// Ends a send work request with this status. If it has failed or its completion is lost, the QP's state
     /// changes.
     #[inline]
@@ -274,10 +284,7 @@ impl Qp {
                 Outcome::Done(status) => Ok(status),
                 Outcome::Wait(obstacle) => Err(obstacle),
                 Outcome::Undelivered(known) => {
-                    let failed = sends.scratch.batch.first_left();
-                    if let Some(loss) = failed.map(|request| self.loss(sends, &request, known)) {
-                        sends.lost(&loss);
-                    }
+                    self.note_loss_of_gathered(sends, known);
                     Ok(WcStatus::Success)
                 }
             };
