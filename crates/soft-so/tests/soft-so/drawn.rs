@@ -16,12 +16,24 @@ const USUAL: usize = 4;
 const LINES: &str = "DOORBELL_DRAWN_LINES";
 const SEED: &str = "DOORBELL_DRAWN_SEED";
 
-/// A drawn command line: the program, its options, and the options of `doorbell simulate`.
+/// The most bytes that all QPs have outstanding. They fit into the simulated time.
+const OUTSTANDING: u64 = 4 << 20;
+
+/// A drawn command line: the program, its options, the server's option `-o`, and the options of `doorbell
+/// simulate`.
 #[derive(Debug)]
 struct Drawn {
+    link: Link,
     program: &'static str,
     options: Vec<String>,
+    of_server: Option<String>,
     by_hand: Vec<String>,
+}
+
+/// A number up to 2^`bits`. All lengths in bits are equally likely.
+fn up_to(bits: u64, below: &mut impl FnMut(u64) -> u64) -> u64 {
+    let least = 1 << below(bits);
+    least + below(least + 1)
 }
 
 impl Drawn {
@@ -36,15 +48,18 @@ impl Drawn {
         let transport = transports[below(transports.len() as u64) as usize];
         let carries_payload = matches!(verb, "write" | "send");
         let (qps, mtu) = (1 + below(8), 256 << below(5));
-        // A list is signalled once.
-        let list = if below(3) == 0 { 2 << below(4) } else { 1 };
-        let depth = list * 2 * (1 + below(64 / list));
+        // A list is signalled once, and may fill the window.
+        let list = if below(3) == 0 { 2 << below(6) } else { 1 };
+        let depth = list * (1 + below(128 / list));
         let signal = if list > 1 { list } else { 1 + below(depth.min(100)) };
         // So many that the program fills its window several times. All RECVs are posted before.
         let iterations = list * (480 / list);
-        let size = 1 + below(if transport == "UD" { 2048 } else { 4096 });
-        let inline = if below(2) == 0 { 0 } else { 128 };
+        let size = up_to(if transport == "UD" { 11 } else { 16 }, &mut below);
+        let size = size.min(OUTSTANDING / (qps * depth));
+        let inline = if below(4) == 0 { 0 } else { 128 };
+        // The lower number of both sides counts.
         let reads = 1 + below(16);
+        let of_server = 1 + below(reads);
         let mut options = vec![("-n", iterations), ("-q", qps), ("-t", depth), ("-Q", signal), ("-l", list)];
         let is_alone = qps == 1 && signal == 1;
         let window = if is_alone { "--window" } else { "--window-per-qp" };
@@ -64,7 +79,7 @@ impl Drawn {
             options.push(("-I", inline));
         } else {
             options.push(("-o", reads));
-            by_hand.push(("--max-rd-atomic", reads.to_string()));
+            by_hand.push(("--max-rd-atomic", of_server.to_string()));
         }
         if transport != "UD" {
             options.push(("-m", mtu));
@@ -84,19 +99,24 @@ impl Drawn {
             by_hand.push(if size <= inline { "--inline" } else { "--no-inline" }.to_owned());
         }
         by_hand.extend(["--machines", "2", "--threads", "1", "--pattern", "outbound"].map(str::to_owned));
-        Drawn { program, options, by_hand }
+        let link = if below(2) == 0 { Link::Ib } else { Link::Roce };
+        let of_server = (!carries_payload).then(|| of_server.to_string());
+        Drawn { link, program, options, of_server, by_hand }
     }
 
     /// Runs server and client. Returns the client's statistics; `None` if perftest is not installed.
     fn run(&self) -> Option<Value> {
         let file = installed(self.program)?;
-        let quiet = launch(Link::Ib);
+        let quiet = launch(self.link);
         let (counted, report) = counting("drawn", quiet.clone());
         let port = free_port().to_string();
         let mut all = vec!["-p", &port];
         all.extend(self.options.iter().map(String::as_str));
         let start = |launch: &Launch, arguments: &[&str]| command(launch, &file, arguments).spawn();
-        let mut server = start(&quiet, &all).expect("the server starts");
+        // The last of two equal options counts.
+        let of_server = self.of_server.iter().flat_map(|most| ["-o", most]);
+        let of_server: Vec<&str> = all.iter().copied().chain(of_server).collect();
+        let mut server = start(&quiet, &of_server).expect("the server starts");
         wait_for_listener(port.parse().unwrap_or(0), &mut server);
         all.push("localhost");
         let client = finish(start(&counted, &all).expect("the client starts"), "client");
