@@ -1,6 +1,8 @@
 //! Installs Debian packages that the emulated machine needs, and packages of programs that the tests run.
 
-use crate::command::{Problem, Task, find, lines, program, run};
+use crate::command::{Problem, Task, failed, find, lines, program, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -142,6 +144,34 @@ pub(crate) fn ensure_valgrind() -> Task<()> {
     install(|| without_program(&COUNTING))
 }
 
+/// The program that decides whether the installation of a package may start its services (invoke-rc.d(8)).
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// While it exists, installations start no service: tgt's service would take iSCSI's port. The file has no
+/// effect any more if this process was killed before it removed the file.
+struct NoStarts(bool);
+
+impl NoStarts {
+    fn begin() -> Task<NoStarts> {
+        if Path::new(POLICY).exists() {
+            return Ok(NoStarts(false));
+        }
+        let text =
+            format!("#!/bin/sh\n# Of `cargo xtask`.\n[ ! -d /proc/{} ] || exit 101\n", std::process::id());
+        let made = std::fs::write(POLICY, text)
+            .and_then(|()| std::fs::set_permissions(POLICY, Permissions::from_mode(0o755)));
+        made.map(|()| NoStarts(true)).map_err(|error| failed(POLICY, error))
+    }
+}
+
+impl Drop for NoStarts {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = std::fs::remove_file(POLICY);
+        }
+    }
+}
+
 fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {
     let packages = missing();
     if packages.is_empty() {
@@ -160,7 +190,9 @@ fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {
     let mut install = program("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
     install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);
+    let starts = NoStarts::begin()?;
     run(&mut install).map_err(unavailable)?;
+    drop(starts);
     match missing()[..] {
         [] => Ok(()),
         ref still => Err(Problem::Unavailable(format!("installed, but not found: {}", still.join(" ")))),

@@ -12,6 +12,8 @@ import time
 BYTES, TIMES = 1 << 16, 16
 INITIATOR, TARGET = "iqn.2026-01.doorbell:initiator", "iqn.2026-01.doorbell:target"
 
+# Only root has the folder of tgtd in its path.
+os.environ["PATH"] += ":/usr/sbin:/sbin"
 folder = tempfile.TemporaryDirectory()
 disk = f"{folder.name}/disk"
 with open(disk, "wb") as file:

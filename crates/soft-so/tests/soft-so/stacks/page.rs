@@ -94,14 +94,15 @@ fn page(version: impl Fn(&str) -> String) -> String {
         "# Programs that run on the software NIC\n\n\
          This page lists unmodified programs that tests run on the software NIC, and programs that fail on it.\n\n\
          - **Programs** are packages of Debian or PyPI. `doorbell run` starts servers and clients. All transports\n  \
-         except RDMA are off.\n\
+         except RDMA are off, but Mooncake and PeerCache cannot switch off TCP.\n\
          - **Success.** A run succeeds if the software NIC counts at least the table's bytes on the table's transport.\n  \
-         As a cross-check, the first run of each package must fail without Doorbell's library. Only Mooncake and\n  \
-         PeerCache succeed then, by TCP.\n\
+         As a cross-check, the first run of each package, except Mooncake's and PeerCache's, must fail without\n  \
+         Doorbell's library. The test omits the cross-check if the kernel has an RDMA device.\n\
          - **Time.** A late RECV costs [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets [RNR\n  \
          NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms.\n\
-         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages of\n  \
-         PyPI that `cargo xtask test` cannot download.\n\n\
+         - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages\n  \
+         that are not installed. Before, `cargo xtask test` installs those of PyPI, and as root those of Debian.\n  \
+         Their services start only at the next boot: `systemctl disable tgt` prevents that.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
          ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
          plugin. More tests run ibverbs-utils and perftest without rdma_cm (`programs.rs`), and rdma-core's pyverbs\n\

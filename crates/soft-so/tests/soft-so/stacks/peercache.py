@@ -5,6 +5,7 @@ The arguments are the folder that contains PeerCache and the TCP port of its dir
 
 import ctypes
 import os
+import select
 import sys
 
 BYTES, KEYS = 1 << 17, 64
@@ -12,6 +13,9 @@ BYTES, KEYS = 1 << 17, 64
 (a_hears, a_says), (b_hears, b_says) = os.pipe(), os.pipe()
 child = os.fork()
 hears, says = (b_hears, a_says) if child else (a_hears, b_says)
+# A pipe ends when no process has its other end.
+for end in {a_hears, a_says, b_hears, b_says} - {hears, says}:
+    os.close(end)
 
 sys.path.insert(0, sys.argv[1])
 from peercache.bench.sglang_sim import HostKVPool
@@ -65,7 +69,7 @@ else:
     say()
     hear()
     while len(mine.runtime.ring) < 2:
-        pass
+        assert not select.select([hears], [], [], 0.01)[0], "the other has gone"
     for key in range(KEYS):
         assert mine.set(f"key{key}", value(key)), key
     say()
