@@ -141,8 +141,8 @@ impl Posting {
     }
 }
 
-/// The most payload bytes of a packet of a QP: its `path_mtu`, but at most the MTU of the profile's NIC. iWARP
-/// has no `path_mtu`, and a QP without one sends datagrams of one packet.
+/// The most payload bytes of a packet of a QP: its `path_mtu`, but at most the MTU of the profile's NIC.
+/// iWARP has no `path_mtu`, and a QP without one sends datagrams of one packet.
 pub(super) fn mtu_on(profile: &Profile, path_mtu: Option<u32>) -> u32 {
     let (own, is_iwarp) = (profile.device.link.mtu, profile.device.generation.is_iwarp());
     path_mtu.filter(|_| !is_iwarp).map_or(own, |mtu| mtu.min(own))

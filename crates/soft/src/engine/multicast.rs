@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl Requester {
     /// Sends a datagram to all members of the groups except the sending QP (IB specification vol. 1,
-    /// 10.5.2.1). If none gets it, the cause is that of the member whose failed check comes last.
+    /// 10.5.2.1). If none gets it, the cause is the last one in the order of checks.
     #[cold]
     pub(super) fn multicast(
         &self,

@@ -101,7 +101,7 @@ fn page(version: impl Fn(&str) -> String) -> String {
          - **Time.** A late RECV costs [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets [RNR\n  \
          NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms.\n\
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages\n  \
-         that are not installed. Before, `cargo xtask test` installs those of PyPI, and as root those of Debian.\n  \
+         that are not installed. First, `cargo xtask test` installs packages of PyPI, and as root of Debian.\n  \
          Their services start only at the next boot: `systemctl disable tgt` prevents that.\n\n\
          Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
          ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
