@@ -1,7 +1,10 @@
 //! The reasons for which verbs are refused by this device, besides those of `doorbell_transport::causes`.
 //! `docs/run-calls.md` has both tables.
 
+use crate::errno::{ENOMEM, Errno};
 pub(crate) use doorbell_transport::causes::*;
+use doorbell_transport::{Cause, Refused};
+use std::fmt::Display;
 
 doorbell_transport::causes! {
     #[cfg(test)]
@@ -9,13 +12,17 @@ doorbell_transport::causes! {
     "ibv_open_device(3)" {
         DEVICE_NULL: EINVAL "device" "is null, but must be a device of ibv_get_device_list(3)"
         DEVICE_JOIN: ENOMEM "device"
-            "cannot join its fabric ({}); a process needs open files and memory in /dev/shm"
+            "cannot join its fabric, for the reason in the line \"this process cannot use the software NIC\""
+        DEVICE_FILES: EMFILE "device" "cannot be opened ({}); each context needs three open files"
         CONTEXT_NULL: EINVAL "context" "is null, but must be a context of ibv_open_device(3)"
         CONTEXT_OTHER: EINVAL "context"
-            "of {} is another than the context of the call; create all objects of a call in one context"
+            "of {} differs from the context of the call; create all objects of a call in one context"
+        SYSTEM: EIO "context"
+            "cannot serve the call, because the operating system refuses memory, a file or a lock for it ({})"
     }
     "ibv_alloc_pd(3)" {
-        PD_LIMIT: ENOMEM "context" "has {} PDs, max_pd of ibv_query_device(3); deallocate a PD first"
+        PD_LIMIT: ENOMEM "context"
+            "cannot have another PD; a process has at most {} (max_pd of ibv_query_device(3)), and 2^30 in its life"
         PD_BUSY: EBUSY "pd"
             "still has {} regions, windows, QPs, SRQs, AHs or parent domains; destroy them first"
     }
@@ -30,7 +37,7 @@ doorbell_transport::causes! {
         MR_MAPS: EIO "addr"
             "cannot be looked up in /proc/self/maps ({}); the process may have too many open files"
         MR_LIMIT: ENOMEM "pd"
-            "gets no further region or window; a process has at most {} of both, max_mr of ibv_query_device(3)"
+            "cannot have another region or window; a process has at most {}, max_mr of ibv_query_device(3)"
         MR_BUSY: EBUSY "mr" "still has bound memory windows; invalidate or deallocate them first"
     }
     "ibv_rereg_mr(3)" {
@@ -94,7 +101,7 @@ doorbell_transport::causes! {
     }
     "ibv_create_cq_ex(3)" {
         CQ_EX_FLAGS: EOPNOTSUPP "cq_attr"
-            "has comp_mask {}, wc_flags {} and flags {}, of which the device only has 3, 0x8ff and 1"
+            "has comp_mask {}, wc_flags {} and flags {}, but must only have bits of 3, 0x8ff and 1"
         CQ_EX_PARENT: EINVAL "cq_attr.parent_domain"
             "is null or a plain PD, but must be of ibv_alloc_parent_domain(3)"
         CQ_EX_POLL: EINVAL "attr.comp_mask" "is {}, but must be 0"
@@ -132,7 +139,7 @@ doorbell_transport::causes! {
         QP_INLINE: EINVAL "cap.max_inline_data"
             "is {}, but must be at most {}, which no query shows; ask for less until the call succeeds"
         QP_ROOM: ENOMEM "pd"
-            "gets no further QP; a process has at most {} (max_qp of ibv_query_device(3)), or too little memory"
+            "cannot have another QP; a process has at most {} (max_qp of ibv_query_device(3)), or too little memory"
         QP_NULL: EINVAL "qp" "is null, but must be a QP of ibv_create_qp(3)"
     }
     "ibv_create_qp_ex(3)" {
@@ -142,7 +149,7 @@ doorbell_transport::causes! {
     }
     "ibv_modify_qp(3)" {
         QP_ELSEWHERE: EOPNOTSUPP "qp" "is of another process, and only its own process can modify it"
-        QP_CUR_STATE: EINVAL "attr.cur_qp_state" "is {}, but the QP is in state {} (enum ibv_qp_state)"
+        QP_CUR_STATE: EINVAL "attr.cur_qp_state" "is {}, but the QP is in state {}"
         QP_MASK_BITS: EINVAL "attr_mask"
             "has the bits {}, such as IBV_QP_CAP or IBV_QP_ALT_PATH, which the device does not have"
         QP_STATE: EINVAL "attr.qp_state" "is {}, but must be 0 to 6 (enum ibv_qp_state)"
@@ -160,11 +167,12 @@ doorbell_transport::causes! {
         PATH_PORT: EINVAL "ah_attr.port_num" "is {}, but the device only has port 1"
         PATH_GRH: EINVAL "ah_attr.is_global" "is 0, but RoCE needs a GRH with the GID of the destination"
         PATH_SGID: EINVAL "ah_attr.grh.sgid_index" "is {}, but the port has {} GIDs, which count from 0"
-        AH_LIMIT: ENOMEM "pd" "gets no further AH; a process has at most {}, max_ah of ibv_query_device(3)"
+        AH_LIMIT: ENOMEM "pd" "cannot have another AH; a process has at most {}, max_ah of ibv_query_device(3)"
     }
     "ibv_create_ah_from_wc(3)" {
         WC_PORT: EINVAL "port_num" "is {}, but the device only has port 1"
-        WC_GRH: EINVAL "grh" "does not lead from a GID of this port, as an IPv4 or IPv6 header"
+        WC_GRH: EINVAL "grh" "has the destination GID {}, which the GID table of this port does not have"
+        WC_HEADER: EPROTONOSUPPORT "grh" "is neither an IPv4 header nor an IPv6 header of a datagram on UD"
     }
     "ibv_attach_mcast(3)" {
         MCAST_QP: EINVAL "qp" "is of type {}, but only QPs of type UD can join a group"
@@ -177,15 +185,22 @@ doorbell_transport::causes! {
     }
     "ibv_post_send(3)" {
         SEND_FULL: ENOMEM "qp"
-            "has a full send queue with {} work requests (cap.max_send_wr); poll completions first"
+            "has a full send queue with {} work requests (cap.max_send_wr); only a poll of the completion of a \
+             signalled work request makes room"
+        SEND_NONE: ENOMEM "qp" "has no send queue, because it was created with cap.max_send_wr 0"
         SEND_TARGET: EINVAL "qp" "is an XRC target, but only an XRC initiator can send"
         SEND_WINDOW_QP: EINVAL "qp" "is of type UD, but memory windows need RC or UC"
         SEND_WINDOW: EINVAL "wr.bind_mw.mw"
             "is null or of type 1, but IBV_WR_BIND_MW binds windows of type 2"
         SEND_ATOMIC_WRITE: EINVAL "wr.sg_list" "has {} bytes, but IBV_WR_ATOMIC_WRITE writes 8"
-        SGE_LIST: EINVAL "sg_list" "is null or has {} SGEs (num_sge), but a list has at least 0, and an address"
+        SGE_COUNT: EINVAL "num_sge" "is {}, but must be the number of SGEs in sg_list"
+        SGE_NULL: EINVAL "sg_list" "is null, but num_sge is {}"
     }
     "ibv_wr_post(3)" {
+        SEND_LIST: ENOMEM "qp"
+            "has room for {} work requests until a signalled one completes and is polled, but the list has {} \
+             (cap.max_send_wr is {})"
+        SEND_LIST_LONG: ENOMEM "qp" "never has room for a list of {} work requests, because cap.max_send_wr is {}"
         BUILD_ORDER: EINVAL "qp" "has no work request yet; call one such as ibv_wr_send(3) before its setters"
         BUILD_AH: EINVAL "ah" "is null or the QP is not of type UD, but only UD takes an address handle"
         BUILD_SRQN: EINVAL "remote_srqn" "is set, but only QPs of type IBV_QPT_XRC_SEND name an SRQ"
@@ -193,7 +208,9 @@ doorbell_transport::causes! {
     }
     "ibv_post_recv(3)" {
         RECV_NUM_SGE: EINVAL "wr.num_sge" "is {}, but the queue was created with {} SGEs for each RECV"
-        RECV_FULL: ENOMEM "qp or srq" "has a full receive queue with {} RECVs; poll completions first"
+        RECV_FULL: ENOMEM "qp or srq"
+            "has a full receive queue with {} RECVs; only a poll of the completion of a RECV makes room"
+        RECV_NONE: ENOMEM "qp" "has no receive queue, because it was created with cap.max_recv_wr 0"
         RECV_RECORD: EINVAL "qp or srq"
             "has no record in the shared memory of the process, which is a mistake of Doorbell"
     }
@@ -202,7 +219,7 @@ doorbell_transport::causes! {
         SRQ_WR: EINVAL "attr.max_wr" "is {}, but must be 1 to {}, max_srq_wr of ibv_query_device(3)"
         SRQ_SGE: EINVAL "attr.max_sge" "is {}, but must be at most {}, max_srq_sge of ibv_query_device(3)"
         SRQ_ROOM: ENOMEM "pd"
-            "gets no further SRQ; a process has at most {} (max_srq of ibv_query_device(3)), or too little memory"
+            "cannot have another SRQ; a process has at most {} (max_srq of ibv_query_device(3)), or too little memory"
         SRQ_BUSY: EBUSY "srq" "is still used by {} QPs; destroy them first"
     }
     "ibv_create_srq_ex(3)" {
@@ -251,6 +268,22 @@ doorbell_transport::causes! {
         NO_FUNCTION: ENOSYS "the function" "is private to drivers of other devices"
         NO_OBJECT: EOPNOTSUPP "the function" "creates objects that the device does not have, such as flows"
     }
+}
+
+/// The reason for an errno that is `ENOMEM` at a limit of the device, and otherwise comes from the operating
+/// system.
+#[cold]
+pub(crate) fn at_limit<const N: usize>(limit: &'static Cause, errno: Errno, values: [&dyn Display; N]) -> Refused {
+    match errno {
+        ENOMEM => limit.of(values),
+        other => by_system(other),
+    }
+}
+
+/// The reason for an errno that comes from the operating system.
+#[cold]
+pub(crate) fn by_system(errno: Errno) -> Refused {
+    SYSTEM.of([&std::io::Error::from_raw_os_error(errno.0)]).with_errno(errno.0)
 }
 
 #[cfg(test)]
