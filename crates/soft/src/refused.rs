@@ -252,7 +252,9 @@ impl State {
             return Some(false);
         }
         let full = self.full.remove(at);
-        self.flow_control.push(full.line.site);
+        if !self.flow_control.contains(&full.line.site) {
+            self.flow_control.push(full.line.site);
+        }
         self.set_last_line();
         Some(true)
     }
@@ -284,7 +286,8 @@ impl State {
     /// Prints which of these queues were full, by the numbers of work requests that were posted to them until
     /// now.
     fn end_full(&mut self, all: Vec<(Full, Option<u64>)>) {
-        let is_repeated = |(full, posted): &&(Full, Option<u64>)| posted.is_some_and(|now| now != full.posted);
+        let is_repeated =
+            |(full, posted): &&(Full, Option<u64>)| posted.is_some_and(|now| now != full.posted);
         self.flow_control.extend(all.iter().filter(is_repeated).map(|(full, _)| full.line.site));
         for (full, posted) in all {
             if posted == Some(full.posted) && !self.flow_control.contains(&full.line.site) {
@@ -347,7 +350,7 @@ pub(crate) fn refused(call: &'static str, refused: &Refused) {
         return;
     }
     print_at_exit();
-    let line = Line::new(call, refused, call_site());
+    let line = Line::new(call, refused, call_site(call));
     change(|state| {
         state.print_held();
         state.print(line);
@@ -361,7 +364,7 @@ pub(crate) fn refused_sizes(asked: Asked, refused: &Refused) {
         self::refused(asked.call, refused);
     } else if !is_silent(refused) {
         print_at_exit();
-        let line = Line::new(asked.call, refused, call_site());
+        let line = Line::new(asked.call, refused, call_site(asked.call));
         change(|state| state.hold(asked, line));
     }
 }
@@ -370,7 +373,7 @@ pub(crate) fn refused_sizes(asked: Asked, refused: &Refused) {
 pub(crate) fn worked(asked: Asked) {
     if !is_quiet() {
         // The loader's lock is not acquired under the lock of the state.
-        let site = asked.grows.map(|_| call_site());
+        let site = asked.grows.map(|_| call_site(asked.call));
         change(|state| state.worked(asked, site));
     }
 }
@@ -392,7 +395,7 @@ pub(crate) fn full(
         Some(has_posted) => has_posted,
         None => {
             print_at_exit();
-            let line = Line::new(call, refused, call_site());
+            let line = Line::new(call, refused, call_site(call));
             let full = Full { queue: name, posted, posted_now: Arc::new(posted_now), line };
             !change(|state| state.full(full))
         }
@@ -439,26 +442,38 @@ unsafe extern "C" {
     fn _Unwind_GetIP(frame: *mut c_void) -> usize;
 }
 
-/// The address to which the first function of this library returns. The program's functions that verbs.h
-/// declares inline belong to the program.
-fn call_site() -> usize {
-    let mut site = (object_of(call_site as *const () as usize), 0usize);
+/// A walk through the stack to the call site.
+struct Walk {
+    /// The executable or library of the last frame.
+    object: usize,
+    /// Number of libraries to leave before the call site.
+    left: usize,
+    site: usize,
+}
+
+/// The address in the program to which a call returns. The program's functions that verbs.h declares inline
+/// belong to the program.
+fn call_site(call: &str) -> usize {
+    // librdmacm writes the commands of rdma_cm.
+    let left = if call.starts_with("rdma_") { 2 } else { 1 };
+    let mut walk = Walk { object: object_of(call_site as *const () as usize), left, site: 0 };
     // SAFETY: the visitor only runs during this call. The unwinder belongs to the standard library.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut site).cast()) };
-    site.1
+    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
+    walk.site
 }
 
 extern "C" fn visit(frame: *mut c_void, to: *mut c_void) -> c_int {
     /// `_URC_NO_REASON`, `_URC_NORMAL_STOP`.
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
-    // SAFETY: the frame and the pair of `call_site`.
-    let (ip, (own, site)) = unsafe { (_Unwind_GetIP(frame), &mut *to.cast::<(usize, usize)>()) };
-    if object_of(ip) == *own {
+    // SAFETY: the frame and the value of `call_site`.
+    let (ip, walk) = unsafe { (_Unwind_GetIP(frame), &mut *to.cast::<Walk>()) };
+    let object = object_of(ip);
+    if object == walk.object {
         return GO_ON;
     }
-    *site = ip;
-    STOP
+    (walk.object, walk.site, walk.left) = (object, ip, walk.left - 1);
+    if walk.left == 0 { STOP } else { GO_ON }
 }
 
 /// The address of the executable or library that contains an address; 0 if none does.
@@ -527,6 +542,13 @@ mod tests {
         state.hold(asked(1 << 20, 64), line(&QP_SEND_WR.of([&(1 << 20), &16384]), 2));
         state.print(line(&RECV_STATE.bare(), 1));
         assert_eq!(state.due.len(), 3, "{state:#?}");
+    }
+
+    /// A signal handler calls exit(3) while its thread holds the lock.
+    #[test]
+    fn exit_does_not_wait_for_the_lock() {
+        let _held = STATE.lock();
+        at_exit();
     }
 
     /// The queue of one call site is under flow control, and the queue of another call site is not.

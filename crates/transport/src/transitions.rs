@@ -149,7 +149,8 @@ pub fn check_modify_shown(
         let taken = rule(current, current, qp_type).map(|(_, optional)| optional);
         if taken.is_none_or(|taken| !taken.contains(given)) {
             let taken = taken.filter(|taken| !taken.is_empty());
-            let taken = taken.map_or_else(|| "no attributes".to_owned(), |taken| format!("only {}", names(taken)));
+            let taken =
+                taken.map_or_else(|| "no attributes".to_owned(), |taken| format!("only {}", names(taken)));
             return Err(QP_MASK_NO_STATE.of([&from, &shown, &taken]));
         }
         return check_ranges(attr).map(|()| current);

@@ -172,7 +172,8 @@ pub(crate) unsafe extern "C" fn modify_cq(pointer: *mut ibv_cq, attr: *mut ibv_m
         0 => Err(CQ_ATTR_NONE.bare()),
         _ => Err(CQ_ATTR_MASK.of([&attr_mask])),
     };
-    let sizes = [("attr.moderate.cq_period", period.into()), ("attr.moderate.cq_count", moderate.cq_count.into())];
+    let sizes =
+        [("attr.moderate.cq_period", period.into()), ("attr.moderate.cq_count", moderate.cq_count.into())];
     tried(asked_again("ibv_modify_cq", pointer, sizes), modified)
 }
 

@@ -17,17 +17,7 @@ use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::{KeyError, Refused, Region};
 use doorbell_verbs::{AccessFlags, Sge};
 use libc::{c_int, c_void};
-use std::fmt::{self, Display, Formatter};
 use std::ptr::null;
-
-/// Shows a number in hexadecimal.
-struct Hex<T>(T);
-
-impl<T: fmt::LowerHex> Display for Hex<T> {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(to, "{:#x}", self.0)
-    }
-}
 
 /// `IBV_ACCESS_ZERO_BASED`.
 pub(super) const ZERO_BASED: u32 = 1 << 5;

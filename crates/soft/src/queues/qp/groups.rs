@@ -1,7 +1,7 @@
 //! Attaches QPs to multicast groups, and detaches them.
 
 use super::Qp;
-use crate::causes;
+use crate::causes::{self, Hex};
 use crate::device::link_layer;
 use crate::memory::groups::{Group, is_multicast_gid, is_multicast_lid};
 use crate::memory::records::GROUPS;
@@ -18,7 +18,7 @@ impl Qp {
             return Err(causes::MCAST_QP.of([&self.shown_type()]));
         }
         if !is_group {
-            return Err(causes::MCAST_GROUP.of([&Ipv6Addr::from(group.gid.0), &format_args!("{:#x}", group.lid)]));
+            return Err(causes::MCAST_GROUP.of([&Ipv6Addr::from(group.gid.0), &Hex(group.lid)]));
         }
         let attached = self.requester.process.attach(self.index, group);
         attached.map_err(|errno| causes::at_limit(&causes::MCAST_LIMIT, errno, [&GROUPS]))
@@ -28,7 +28,7 @@ impl Qp {
     pub(crate) fn detach(&self, group: Group) -> Result<(), Refused> {
         let process = self.requester.process;
         let detached = process.groups.detach(process.segment, self.index, group);
-        detached.map_err(|_| causes::MCAST_ABSENT.of([&Ipv6Addr::from(group.gid.0), &format_args!("{:#x}", group.lid)]))
+        detached.map_err(|_| causes::MCAST_ABSENT.of([&Ipv6Addr::from(group.gid.0), &Hex(group.lid)]))
     }
 
     /// `EBUSY` if the QP is attached to a group, because it may not be destroyed then (ibv_destroy_qp(3)).
