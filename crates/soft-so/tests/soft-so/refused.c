@@ -264,7 +264,7 @@ static void ended(void) {
     struct ibv_qp *qp = connected();
     for (int i = 0; i < 6; i++)
         send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8);
-    raise(SIGHUP);
+    raise(SIGBUS);
 }
 
 /* A signal ends the program, which has posted again after the queue was full. */
@@ -273,7 +273,7 @@ static void flows(void) {
     for (int i = 0; i < 5; i++)
         send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8);
     NEED(poll_one() && !send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8));
-    raise(SIGHUP);
+    raise(SIGBUS);
 }
 
 /* Resets the QP after the queue was full, and fills the queue again. */

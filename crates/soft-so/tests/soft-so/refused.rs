@@ -139,7 +139,7 @@ fn waiting_lines_survive_signals_and_forks() {
     let cases = ["ended", "flows", "reset", "forks"];
     let Some(ran) = lines(&|| launch(Link::Ib), &cases) else { return };
     let [(killed, ended), (ended_too, flows), (_, reset), (_, forks)] = &ran[..] else { panic!("{ran:#?}") };
-    assert_eq!((killed.signal(), ended_too.signal()), (Some(libc::SIGHUP), Some(libc::SIGHUP)));
+    assert_eq!((killed.signal(), ended_too.signal()), (Some(libc::SIGBUS), Some(libc::SIGBUS)));
     assert!(matches!(&ended[..], [line] if line.contains("has a full send queue")), "{ended:#?}");
     assert_eq!(flows, &Vec::<String>::new());
     assert!(matches!(&reset[..], [line] if line.contains("has a full send queue")), "{reset:#?}");

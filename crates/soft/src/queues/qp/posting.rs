@@ -115,8 +115,17 @@ impl<'a> Posting<'a> {
         };
         let me = qp.me.clone();
         let posted_now = move || {
+            // Another thread holds the lock for a short time only. This thread may never release it.
+            const TRIES: usize = 100;
             let qp = me.upgrade()?;
-            let posted = qp.sends.try_lock().map(|sends| sends.posted);
+            let acquired = (0..TRIES).find_map(|_| {
+                let sends = qp.sends.try_lock();
+                if sends.is_none() {
+                    std::thread::yield_now();
+                }
+                sends
+            });
+            let posted = acquired.map(|sends| sends.posted);
             // The process ends. A signal handler must not drop the last reference to the QP.
             std::mem::forget(qp);
             posted
