@@ -1,7 +1,10 @@
 //! The reasons for which verbs are refused by this device, besides those of `doorbell_transport::causes`.
 //! `docs/run-calls.md` has both tables.
 
+use crate::errno::{ENOMEM, Errno};
 pub(crate) use doorbell_transport::causes::*;
+use doorbell_transport::{Cause, Refused};
+use std::fmt::{self, Display, Formatter};
 
 doorbell_transport::causes! {
     #[cfg(test)]
@@ -9,13 +12,17 @@ doorbell_transport::causes! {
     "ibv_open_device(3)" {
         DEVICE_NULL: EINVAL "device" "is null, but must be a device of ibv_get_device_list(3)"
         DEVICE_JOIN: ENOMEM "device"
-            "cannot join its fabric ({}); a process needs open files and memory in /dev/shm"
+            "cannot join its fabric, for the reason in the line \"this process cannot use the software NIC\""
+        DEVICE_FILES: EMFILE "device" "cannot be opened ({}); each context needs three open files"
         CONTEXT_NULL: EINVAL "context" "is null, but must be a context of ibv_open_device(3)"
         CONTEXT_OTHER: EINVAL "context"
-            "of {} is another than the context of the call; create all objects of a call in one context"
+            "of {} differs from the context of the call; create all objects of a call in one context"
+        SYSTEM: EIO "context"
+            "cannot serve the call, because the operating system refuses memory, a file or a lock for it ({})"
     }
     "ibv_alloc_pd(3)" {
-        PD_LIMIT: ENOMEM "context" "has {} PDs, max_pd of ibv_query_device(3); deallocate a PD first"
+        PD_LIMIT: ENOMEM "context"
+            "cannot have another PD; a process has at most {} (max_pd of ibv_query_device(3)), and 2^30 in its life"
         PD_BUSY: EBUSY "pd"
             "still has {} regions, windows, QPs, SRQs, AHs or parent domains; destroy them first"
     }
@@ -30,7 +37,7 @@ doorbell_transport::causes! {
         MR_MAPS: EIO "addr"
             "cannot be looked up in /proc/self/maps ({}); the process may have too many open files"
         MR_LIMIT: ENOMEM "pd"
-            "gets no further region or window; a process has at most {} of both, max_mr of ibv_query_device(3)"
+            "cannot have another region or window; a process has at most {}, max_mr of ibv_query_device(3)"
         MR_BUSY: EBUSY "mr" "still has bound memory windows; invalidate or deallocate them first"
     }
     "ibv_rereg_mr(3)" {
@@ -94,7 +101,7 @@ doorbell_transport::causes! {
     }
     "ibv_create_cq_ex(3)" {
         CQ_EX_FLAGS: EOPNOTSUPP "cq_attr"
-            "has comp_mask {}, wc_flags {} and flags {}, of which the device only has 3, 0x8ff and 1"
+            "has comp_mask {}, wc_flags {} and flags {}, but must only have bits of 3, 0x8ff and 1"
         CQ_EX_PARENT: EINVAL "cq_attr.parent_domain"
             "is null or a plain PD, but must be of ibv_alloc_parent_domain(3)"
         CQ_EX_POLL: EINVAL "attr.comp_mask" "is {}, but must be 0"
@@ -132,7 +139,7 @@ doorbell_transport::causes! {
         QP_INLINE: EINVAL "cap.max_inline_data"
             "is {}, but must be at most {}, which no query shows; ask for less until the call succeeds"
         QP_ROOM: ENOMEM "pd"
-            "gets no further QP; a process has at most {} (max_qp of ibv_query_device(3)), or too little memory"
+            "cannot have another QP; a process has at most {} (max_qp of ibv_query_device(3)), or too little memory"
         QP_NULL: EINVAL "qp" "is null, but must be a QP of ibv_create_qp(3)"
     }
     "ibv_create_qp_ex(3)" {
@@ -142,7 +149,7 @@ doorbell_transport::causes! {
     }
     "ibv_modify_qp(3)" {
         QP_ELSEWHERE: EOPNOTSUPP "qp" "is of another process, and only its own process can modify it"
-        QP_CUR_STATE: EINVAL "attr.cur_qp_state" "is {}, but the QP is in state {} (enum ibv_qp_state)"
+        QP_CUR_STATE: EINVAL "attr.cur_qp_state" "is {}, but the QP is in state {}"
         QP_MASK_BITS: EINVAL "attr_mask"
             "has the bits {}, such as IBV_QP_CAP or IBV_QP_ALT_PATH, which the device does not have"
         QP_STATE: EINVAL "attr.qp_state" "is {}, but must be 0 to 6 (enum ibv_qp_state)"
@@ -160,11 +167,12 @@ doorbell_transport::causes! {
         PATH_PORT: EINVAL "ah_attr.port_num" "is {}, but the device only has port 1"
         PATH_GRH: EINVAL "ah_attr.is_global" "is 0, but RoCE needs a GRH with the GID of the destination"
         PATH_SGID: EINVAL "ah_attr.grh.sgid_index" "is {}, but the port has {} GIDs, which count from 0"
-        AH_LIMIT: ENOMEM "pd" "gets no further AH; a process has at most {}, max_ah of ibv_query_device(3)"
+        AH_LIMIT: ENOMEM "pd" "cannot have another AH; a process has at most {}, max_ah of ibv_query_device(3)"
     }
     "ibv_create_ah_from_wc(3)" {
         WC_PORT: EINVAL "port_num" "is {}, but the device only has port 1"
-        WC_GRH: EINVAL "grh" "does not lead from a GID of this port, as an IPv4 or IPv6 header"
+        WC_GRH: EINVAL "grh" "has the destination GID {}, which the GID table of this port does not have"
+        WC_HEADER: EPROTONOSUPPORT "grh" "is neither an IPv4 header nor an IPv6 header of a datagram on UD"
     }
     "ibv_attach_mcast(3)" {
         MCAST_QP: EINVAL "qp" "is of type {}, but only QPs of type UD can join a group"
@@ -177,15 +185,22 @@ doorbell_transport::causes! {
     }
     "ibv_post_send(3)" {
         SEND_FULL: ENOMEM "qp"
-            "has a full send queue with {} work requests (cap.max_send_wr); poll completions first"
+            "has a full send queue with {} work requests (cap.max_send_wr); only a poll of the completion of a \
+             signalled work request makes room"
+        SEND_NONE: ENOMEM "qp" "has no send queue, because it was created with cap.max_send_wr 0"
         SEND_TARGET: EINVAL "qp" "is an XRC target, but only an XRC initiator can send"
         SEND_WINDOW_QP: EINVAL "qp" "is of type UD, but memory windows need RC or UC"
         SEND_WINDOW: EINVAL "wr.bind_mw.mw"
             "is null or of type 1, but IBV_WR_BIND_MW binds windows of type 2"
         SEND_ATOMIC_WRITE: EINVAL "wr.sg_list" "has {} bytes, but IBV_WR_ATOMIC_WRITE writes 8"
-        SGE_LIST: EINVAL "sg_list" "is null or has {} SGEs (num_sge), but a list has at least 0, and an address"
+        SGE_COUNT: EINVAL "num_sge" "is {}, but must be the number of SGEs in sg_list"
+        SGE_NULL: EINVAL "sg_list" "is null, but num_sge is {}"
     }
     "ibv_wr_post(3)" {
+        SEND_LIST: ENOMEM "qp"
+            "has room for {} work requests until a signalled one completes and is polled, but the list has {} \
+             (cap.max_send_wr is {})"
+        SEND_LIST_LONG: ENOMEM "qp" "never has room for a list of {} work requests, because cap.max_send_wr is {}"
         BUILD_ORDER: EINVAL "qp" "has no work request yet; call one such as ibv_wr_send(3) before its setters"
         BUILD_AH: EINVAL "ah" "is null or the QP is not of type UD, but only UD takes an address handle"
         BUILD_SRQN: EINVAL "remote_srqn" "is set, but only QPs of type IBV_QPT_XRC_SEND name an SRQ"
@@ -193,7 +208,9 @@ doorbell_transport::causes! {
     }
     "ibv_post_recv(3)" {
         RECV_NUM_SGE: EINVAL "wr.num_sge" "is {}, but the queue was created with {} SGEs for each RECV"
-        RECV_FULL: ENOMEM "qp or srq" "has a full receive queue with {} RECVs; poll completions first"
+        RECV_FULL: ENOMEM "qp or srq"
+            "has a full receive queue with {} RECVs; only a poll of the completion of a RECV makes room"
+        RECV_NONE: ENOMEM "qp" "has no receive queue, because it was created with cap.max_recv_wr 0"
         RECV_RECORD: EINVAL "qp or srq"
             "has no record in the shared memory of the process, which is a mistake of Doorbell"
     }
@@ -202,7 +219,7 @@ doorbell_transport::causes! {
         SRQ_WR: EINVAL "attr.max_wr" "is {}, but must be 1 to {}, max_srq_wr of ibv_query_device(3)"
         SRQ_SGE: EINVAL "attr.max_sge" "is {}, but must be at most {}, max_srq_sge of ibv_query_device(3)"
         SRQ_ROOM: ENOMEM "pd"
-            "gets no further SRQ; a process has at most {} (max_srq of ibv_query_device(3)), or too little memory"
+            "cannot have another SRQ; a process has at most {} (max_srq of ibv_query_device(3)), or too little memory"
         SRQ_BUSY: EBUSY "srq" "is still used by {} QPs; destroy them first"
     }
     "ibv_create_srq_ex(3)" {
@@ -253,14 +270,44 @@ doorbell_transport::causes! {
     }
 }
 
+/// Shows a number in hexadecimal.
+pub(crate) struct Hex<T>(pub(crate) T);
+
+impl<T: fmt::LowerHex> Display for Hex<T> {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        write!(to, "{:#x}", self.0)
+    }
+}
+
+/// The reason for an errno that is `ENOMEM` at a limit of the device, and otherwise comes from the operating
+/// system.
+#[cold]
+pub(crate) fn at_limit<const N: usize>(
+    limit: &'static Cause,
+    errno: Errno,
+    values: [&dyn Display; N],
+) -> Refused {
+    match errno {
+        ENOMEM => limit.of(values),
+        other => by_system(other),
+    }
+}
+
+/// The reason for an errno that comes from the operating system.
+#[cold]
+pub(crate) fn by_system(errno: Errno) -> Refused {
+    SYSTEM.of([&std::io::Error::from_raw_os_error(errno.0)]).with_errno(errno.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::OF_DEVICE;
+    use crate::cm::causes::OF_CM;
     use doorbell_transport::{Cause, causes};
     use std::path::{Path, PathBuf};
 
     fn all() -> impl Iterator<Item = &'static Cause> {
-        causes::ALL.iter().chain(OF_DEVICE).copied()
+        causes::ALL.iter().chain(OF_DEVICE).chain(OF_CM).copied()
     }
 
     /// A folder or file of the workspace.
@@ -268,10 +315,10 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
     }
 
-    /// The rows of the page's table. A row has the reasons of one man page and one errno.
-    fn table() -> String {
+    /// The rows of a page's table. A row has the reasons of one man page and one errno.
+    fn table(causes: &[&'static Cause]) -> String {
         let mut rows: Vec<((&str, &str), Vec<String>)> = Vec::new();
-        for cause in all() {
+        for cause in causes {
             let sentence = cause.sentence.replace("{}", "...").replace('|', "\\|");
             let reason = format!("`{}` {sentence}", cause.field);
             let key = (cause.page, cause.errno_name);
@@ -288,16 +335,19 @@ mod tests {
     }
 
     #[test]
-    fn the_page_lists_every_reason() {
-        let path = place("docs/run-calls.md");
-        let page = std::fs::read_to_string(&path).expect("the page is there");
-        let (before, rest) = page.split_once("<!-- reasons -->\n").expect("the table begins");
-        let (shown, after) = rest.split_once("<!-- end of reasons -->\n").expect("the table ends");
-        if std::env::var_os("DOORBELL_BLESS").is_some() {
-            let new = format!("{before}<!-- reasons -->\n{}<!-- end of reasons -->\n{after}", table());
-            return std::fs::write(path, new).expect("it can be written");
+    fn the_pages_list_every_reason() {
+        let verbs = causes::ALL.iter().chain(OF_DEVICE).copied().collect::<Vec<_>>();
+        for (path, table) in [("docs/run-calls.md", table(&verbs)), ("docs/run-cm-calls.md", table(OF_CM))] {
+            let page = std::fs::read_to_string(place(path)).expect("the page is there");
+            let (before, rest) = page.split_once("<!-- reasons -->\n").expect("the table begins");
+            let (shown, after) = rest.split_once("<!-- end of reasons -->\n").expect("the table ends");
+            if std::env::var_os("DOORBELL_BLESS").is_some() {
+                let new = format!("{before}<!-- reasons -->\n{table}<!-- end of reasons -->\n{after}");
+                std::fs::write(place(path), new).expect("it can be written");
+            } else {
+                assert_eq!(shown, table, "cargo xtask bless");
+            }
         }
-        assert_eq!(shown, table(), "cargo xtask bless");
     }
 
     /// A sentence states more than strerror(3): a value or a state, and what would be right.
@@ -313,28 +363,31 @@ mod tests {
         }
     }
 
-    /// The errno that this line of code returns without a reason.
+    /// The errno that this line of code returns without a reason: its name, or its number in `Errno`.
     fn bare_errno(line: &str) -> Option<&str> {
         let code = line.split("//").next().unwrap_or_default();
-        // A pattern that reads the errno of a system call is no result.
-        let code = if code.contains("=>") { code.split("=>").nth(1).unwrap_or_default() } else { code };
-        let words = code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        words.into_iter().find(|word| {
-            let is_name =
-                word.len() > 3 && word.starts_with('E') && word.bytes().all(|b| b.is_ascii_uppercase());
-            is_name && *word != "ECE"
-        })
+        // The pattern of a match arm reads the errno of a system call.
+        let result = code.split_once("=>").map_or(code, |(_, result)| result);
+        let is_errno = |word: &&str| {
+            let is_upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+            word.len() > 2 && word.starts_with('E') && word.bytes().all(is_upper) && *word != "ECE"
+        };
+        let number = result.find("Errno(").map(|at| &result[at + "Errno(".len()..]);
+        let number = number.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        result.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(is_errno).or(number)
     }
 
     /// The sources whose functions return errors of verbs.
     fn sources() -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> =
-            ["transitions.rs", "validate.rs"].map(|name| place("crates/transport/src").join(name)).to_vec();
+            ["transport/src/transitions.rs", "transport/src/validate.rs", "soft/src/cm/commands.rs"]
+                .map(|name| place("crates").join(name))
+                .to_vec();
         for folder in ["capi", "queues/qp"] {
             let files = std::fs::read_dir(place("crates/soft/src").join(folder)).expect("it can be listed");
             all.extend(files.map(|file| file.expect("it can be read").path()));
         }
-        // rdma_cm's commands have errors of their own, which librdmacm's man pages explain.
+        // The errors of rdma_cm's commands have their reasons in `cm/commands.rs`.
         all.retain(|path| path.extension().is_some_and(|ext| ext == "rs") && !path.ends_with("capi/cm.rs"));
         assert!(all.len() > 30, "{all:?}");
         all
@@ -342,19 +395,71 @@ mod tests {
 
     #[test]
     fn no_call_returns_an_errno_without_a_reason() {
-        assert_eq!(bare_errno("        return Err(EINVAL);"), Some("EINVAL"));
-        assert_eq!(bare_errno("        return EINVAL.returned();"), Some("EINVAL"));
-        assert_eq!(bare_errno("        0 => Err(Errno(libc::ENOMEM)),"), Some("ENOMEM"));
-        assert_eq!(bare_errno("        Errno(libc::EINVAL) => XRCD_NEW.bare(), // EINVAL"), None);
+        for (line, errno) in [
+            ("        return Err(EINVAL);", Some("EINVAL")),
+            ("        return EIO.returned();", Some("EIO")),
+            ("        return Err(Errno(libc::E2BIG));", Some("E2BIG")),
+            ("        return Err(Errno(22));", Some("22));")),
+            ("        0 => Err(Errno(libc::ENOMEM)),", Some("ENOMEM")),
+            ("        0 => match step { 1 => Err(EINVAL), _ => Ok(()) },", Some("EINVAL")),
+            ("        Errno(libc::EINVAL) => XRCD_NEW.bare(), // EINVAL", None),
+        ] {
+            assert_eq!(bare_errno(line), errno, "{line}");
+        }
         for path in sources() {
             let text = std::fs::read_to_string(&path).expect("it can be read");
             for (number, line) in text.lines().enumerate() {
                 // `Qp::new` and its parts fail for one reason, which `capi` names.
                 let is_record = path.ends_with("queues/qp/mod.rs") && line.contains(".ok_or(EINVAL)?");
                 let is_import = line.starts_with("use ");
-                let errno = bare_errno(line).filter(|_| !is_record && !is_import);
+                // An event of rdma_cm has a status.
+                let is_event = line.contains("state.tell(");
+                let errno = bare_errno(line).filter(|_| !is_record && !is_import && !is_event);
                 assert_eq!(errno, None, "{}:{}: {line}", path.display(), number + 1);
             }
         }
+    }
+
+    /// The functions that return an errno without a line: queries, events, and calls that fail in the normal
+    /// course of a program.
+    const SILENT: [&str; 15] = [
+        "cq.rs ibv_get_cq_event",
+        "cq.rs poll_cq",
+        "cq_ex.rs next_poll",
+        "device.rs ibv_open_device",
+        "event.rs ibv_get_async_event",
+        "mr.rs not_changed",
+        "qp.rs ibv_destroy_qp",
+        "query.rs _ibv_query_gid_ex",
+        "query.rs _ibv_query_gid_table",
+        "query.rs ibv_get_pkey_index",
+        "query.rs ibv_query_gid",
+        "query.rs ibv_query_gid_type",
+        "query.rs ibv_query_pkey",
+        "query.rs ibv_read_sysfs_file",
+        "query.rs write_port",
+    ];
+
+    /// All other functions return errors by `status` and its siblings in `capi/mod.rs`, which print a line.
+    #[test]
+    fn only_known_functions_fail_silently() {
+        let is_of_calls = |path: &PathBuf| {
+            path.parent().is_some_and(|folder| folder.ends_with("capi")) && !path.ends_with("mod.rs")
+        };
+        let mut found = std::collections::BTreeSet::new();
+        for path in sources().iter().filter(|path| is_of_calls(path)) {
+            let text = std::fs::read_to_string(path).expect("it can be read");
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let mut function = "";
+            for line in text.lines().filter(|line| !line.starts_with("use ")) {
+                if let Some((_, rest)) = line.split_once("fn ") {
+                    function = rest.split(['(', '<']).next().unwrap_or_default();
+                }
+                if ["silent_", ".returned()", ".set()"].iter().any(|part| line.contains(part)) {
+                    found.insert(format!("{name} {function}"));
+                }
+            }
+        }
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), SILENT);
     }
 }

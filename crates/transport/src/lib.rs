@@ -38,6 +38,8 @@ pub use recv_queue::RecvQueue;
 pub use refusal::{Cause, Refused, errno};
 pub use retry::{Repeats, Retries, ack_timeout, rnr_wait};
 pub use send_queue::SendWqe;
-pub use transitions::{check_modify, flushes_sends, state_after_failed_send, takes_requests};
+pub use transitions::{
+    check_modify, check_modify_shown, flushes_sends, state_after_failed_send, takes_requests,
+};
 pub use validate::{MAX_MESSAGE_BYTES, SendShape, check_post_recv};
 pub use wr::{check_initiator, is_signaled, local_rights, sent_qkey};

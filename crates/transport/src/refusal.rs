@@ -9,11 +9,21 @@ pub mod errno {
         ($($name:ident = $number:literal)*) => {$(
             #[doc = concat!("`", stringify!($name), "`.")]
             pub const $name: i32 = $number;
-        )*};
+        )*
+        /// The name of an error number; `None` if no cause and no system call of a device has it.
+        pub(super) const fn name(number: i32) -> Option<&'static str> {
+            match number {
+                $($number => Some(stringify!($name)),)*
+                _ => None,
+            }
+        }};
     }
     numbers! {
-        EPERM = 1 ENOENT = 2 EIO = 5 EBADF = 9 EAGAIN = 11 ENOMEM = 12 EFAULT = 14 EBUSY = 16 EINVAL = 22
-        EMFILE = 24 ENOSYS = 38 EPROTONOSUPPORT = 93 EOPNOTSUPP = 95
+        EPERM = 1 ENOENT = 2 ESRCH = 3 EINTR = 4 EIO = 5 E2BIG = 7 EBADF = 9 EAGAIN = 11 ENOMEM = 12 EACCES = 13
+        EFAULT = 14 EBUSY = 16 EEXIST = 17 ENODEV = 19 ENOTDIR = 20 EINVAL = 22 ENFILE = 23 EMFILE = 24
+        EFBIG = 27 ENOSPC = 28 EROFS = 30 EPIPE = 32 ENAMETOOLONG = 36 ENOLCK = 37 ENOSYS = 38 ELOOP = 40
+        EPROTONOSUPPORT = 93 EOPNOTSUPP = 95 EADDRINUSE = 98 EADDRNOTAVAIL = 99 ENOBUFS = 105 ETIMEDOUT = 110
+        ECONNREFUSED = 111 EDQUOT = 122
     }
 }
 
@@ -30,7 +40,7 @@ pub struct Cause {
     pub field: &'static str,
     /// States the value of the field, and the right values. Each `{}` stands for a value.
     pub sentence: &'static str,
-    /// The man page that describes the field.
+    /// The man page of the call that is usually refused for this reason.
     pub page: &'static str,
 }
 
@@ -90,12 +100,9 @@ impl Refused {
         }
     }
 
-    /// The name of the errno, or its number if the operating system has determined it.
+    /// The name of the errno, or its number if it has no name here.
     pub fn errno_name(&self) -> String {
-        match self.0.errno == self.0.cause.errno {
-            true => self.0.cause.errno_name.into(),
-            false => format!("errno {}", self.0.errno),
-        }
+        errno::name(self.0.errno).map_or_else(|| format!("errno {}", self.0.errno), str::to_owned)
     }
 }
 
@@ -155,7 +162,8 @@ mod tests {
         let refused = CQE.of([&0, &16]);
         assert_eq!(refused.to_string(), "cqe is 0, but must be 1 to 16");
         assert_eq!((refused.errno(), refused.errno_name().as_str()), (22, "EINVAL"));
-        assert_eq!(BUSY.bare().with_errno(5).errno_name(), "errno 5");
+        assert_eq!(BUSY.bare().with_errno(93).errno_name(), "EPROTONOSUPPORT");
+        assert_eq!(BUSY.bare().with_errno(999).errno_name(), "errno 999");
         assert_eq!(ALL.iter().map(|cause| cause.name).collect::<Vec<_>>(), ["CQE", "BUSY"]);
     }
 

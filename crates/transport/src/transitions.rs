@@ -5,6 +5,7 @@ use crate::names::state_name;
 use crate::{Cause, Refused};
 use bitflags::bitflags;
 use doorbell_verbs::{QpAttr, QpState, QpType};
+use std::fmt::Display;
 
 bitflags! {
     /// Attributes other than the state (`enum ibv_qp_attr_mask`).
@@ -134,19 +135,37 @@ fn next_states(current: QpState, qp_type: QpType) -> String {
 /// Checks a change of a QP in state `current`, and returns the new state. Without `attr.qp_state` the state
 /// stays.
 pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<QpState, Refused> {
-    let next = attr.qp_state.unwrap_or(current);
-    let (from, to) = (state_name(current), state_name(next));
-    let Some((required, optional)) = rule(current, next, qp_type) else {
-        return Err(QP_TRANSITION.of([&to, &qp_type, &from, &next_states(current, qp_type)]));
+    check_modify_shown(current, (qp_type, &qp_type), attr)
+}
+
+/// Like [`check_modify`], for a QP whose type is `shown` in error messages.
+pub fn check_modify_shown(
+    current: QpState,
+    (qp_type, shown): (QpType, &dyn Display),
+    attr: &QpAttr,
+) -> Result<QpState, Refused> {
+    let (given, from) = (mask(attr), state_name(current));
+    let Some(next) = attr.qp_state else {
+        let taken = rule(current, current, qp_type).map(|(_, optional)| optional);
+        if taken.is_none_or(|taken| !taken.contains(given)) {
+            let taken = taken.filter(|taken| !taken.is_empty());
+            let taken =
+                taken.map_or_else(|| "no attributes".to_owned(), |taken| format!("only {}", names(taken)));
+            return Err(QP_MASK_NO_STATE.of([&from, &shown, &taken]));
+        }
+        return check_ranges(attr).map(|()| current);
     };
-    let given = mask(attr);
+    let to = state_name(next);
+    let Some((required, optional)) = rule(current, next, qp_type) else {
+        return Err(QP_TRANSITION.of([&to, &shown, &from, &next_states(current, qp_type)]));
+    };
     let missing = required - given;
     if !missing.is_empty() {
-        return Err(QP_MASK_LACKS.of([&names(missing), &qp_type, &from, &to]));
+        return Err(QP_MASK_LACKS.of([&names(missing), &shown, &from, &to]));
     }
     let extra = given - required - optional;
     if !extra.is_empty() {
-        return Err(QP_MASK_EXTRA.of([&names(extra), &qp_type, &from, &to]));
+        return Err(QP_MASK_EXTRA.of([&names(extra), &shown, &from, &to]));
     }
     check_ranges(attr)?;
     Ok(next)

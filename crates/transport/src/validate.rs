@@ -30,9 +30,8 @@ impl SendShape {
     pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, Refused> {
         self.check_offered(wr)?;
         // A list that is too long is refused before its SGEs are read, because these SGEs need not exist.
-        let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
-        if sges > most as usize {
-            return Err(SEND_NUM_SGE.of([&sges, &most]));
+        if wr.sg_list.len() > self.max_send_sge as usize {
+            return Err(SEND_NUM_SGE.of([&wr.sg_list.len(), &self.max_send_sge]));
         }
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
@@ -69,21 +68,22 @@ impl SendShape {
     #[inline(always)]
     fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, Refused> {
         let opcode = wr.op.opcode();
+        // The errors refer to copies of `len`, so that `len` itself stays in a register.
         if len > u64::from(MAX_MESSAGE_BYTES) {
-            return Err(SEND_LENGTH.of([&len, &MAX_MESSAGE_BYTES]));
+            return Err(SEND_LENGTH.of([&{ len }, &MAX_MESSAGE_BYTES]));
         }
         if self.qp_type == QpType::Ud && len > u64::from(self.path_mtu.bytes()) {
-            return Err(SEND_MTU.of([&len, &self.path_mtu.bytes()]));
+            return Err(SEND_MTU.of([&{ len }, &self.path_mtu.bytes()]));
         }
         if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
-            return Err(SEND_ATOMIC.of([&wr.sg_list.len(), &len]));
+            return Err(SEND_ATOMIC.of([&wr.sg_list.len(), &{ len }]));
         }
         if inline {
             if opcode.returns_data() {
                 return Err(SEND_INLINE_FLAG.of([&opcode_name(opcode)]));
             }
             if len > u64::from(self.max_inline_data) {
-                return Err(SEND_INLINE_LENGTH.of([&len, &self.max_inline_data]));
+                return Err(SEND_INLINE_LENGTH.of([&{ len }, &self.max_inline_data]));
             }
         }
         Ok(len as u32)

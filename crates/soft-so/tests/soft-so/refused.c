@@ -1,9 +1,12 @@
 /* Calls that are refused, in one of several cases. The first argument names the case. */
 #include <infiniband/verbs.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define NEED(what) ((what) ? 0 : (fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #what, errno), exit(1)))
@@ -128,6 +131,70 @@ static void twenty(void) {
     NO(EINVAL, recv_one(make(usual())));
 }
 
+/* A connected QP for ibv_wr_start(3). */
+static struct ibv_qp_ex *extended(void) {
+    struct ibv_qp_init_attr_ex attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 },
+        .pd = pd, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE };
+    struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+    NEED(qp && !modify(qp, init_attr(), INIT) && !modify(qp, rtr_attr(qp->qp_num), RTR) && !modify(qp, rts_attr(), RTS));
+    return ibv_qp_to_qp_ex(qp);
+}
+
+/* Posts a list of WRITEs, each with this number of SGEs. */
+static int write_list(struct ibv_qp_ex *qp, int wrs, int sges) {
+    struct ibv_sge sge[2] = { { (uintptr_t)memory, 8, mr->lkey }, { (uintptr_t)memory, 8, mr->lkey } };
+    ibv_wr_start(qp);
+    for (int i = 0; i < wrs; i++) {
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_rdma_write(qp, mr->rkey, (uintptr_t)memory + 4096);
+        ibv_wr_set_sge_list(qp, sges, sge);
+    }
+    return ibv_wr_complete(qp);
+}
+
+/* One call for each line that the test expects. */
+static void more(void) {
+    struct ibv_qp *qp = make(usual());
+    NO(EINVAL, modify(qp, init_attr(), INIT & ~IBV_QP_STATE));
+    NEED(!modify(qp, init_attr(), INIT));
+    NO(EINVAL, modify(qp, rtr_attr(qp->qp_num), RTR & ~IBV_QP_STATE));
+    NO(EINVAL, MODIFY(qp, rtr_attr(qp->qp_num), RTR | IBV_QP_CUR_STATE, cur_qp_state, IBV_QPS_RTS));
+    struct ibv_qp_init_attr attr = usual();
+    attr.cap = (struct ibv_qp_cap){ 0, 0, 1, 1, 0 };
+    struct ibv_qp *none = make(attr);
+    NEED(none && !modify(none, init_attr(), INIT) && !modify(none, rtr_attr(none->qp_num), RTR) && !modify(none, rts_attr(), RTS));
+    NO(ENOMEM, send(none, IBV_WR_RDMA_WRITE, 0, 8));
+    NO(ENOMEM, recv_one(none));
+    struct ibv_qp_ex *to = extended();
+    NO(ENOMEM, write_list(to, 5, 1));
+    NO(EINVAL, write_list(to, 1, 2));
+    volatile int variable = IBV_ACCESS_REMOTE_WRITE;
+    NO(EINVAL, !ibv_reg_mr(pd, memory, 4096, variable));
+    struct ibv_wc wc = { 0 };
+    NO(EINVAL, !ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)memory, 2));
+    struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 0, .max_sge = 1 }, .pd = pd, .comp_mask = IBV_SRQ_INIT_ATTR_PD };
+    NO(EINVAL, !ibv_create_srq_ex(context, &srq));
+    NO(EINVAL, ibv_attach_mcast(qp, &gid, 0xc001));
+    struct ibv_qp_init_attr_ex xrc = { .send_cq = cq, .qp_type = IBV_QPT_XRC_SEND, .cap = { 4, 0, 1, 0, 0 }, .pd = pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD };
+    NO(EINVAL, modify(ibv_create_qp_ex(context, &xrc), init_attr(), INIT & ~IBV_QP_PORT));
+    NEED(!write_list(to, 3, 1));
+    NO(ENOMEM, write_list(to, 3, 1));
+}
+
+/* Posts lists until the queue has no room, and again after completions. */
+static void lists(void) {
+    struct ibv_qp_ex *qp = extended();
+    for (int posted = 0; posted < 30;) {
+        int failed = write_list(qp, 3, 1);
+        NEED(!failed || failed == ENOMEM);
+        posted += failed ? 0 : 3;
+        for (int i = 0; failed && i < 3; i++)
+            NEED(poll_one());
+    }
+}
+
 /* One call site: one line, and a count at exit. */
 static void again(void) {
     struct ibv_qp *qp = make(usual());
@@ -192,6 +259,49 @@ static void ignored(void) {
         NEED(poll_one());
 }
 
+/* A signal ends the program, which has ignored that the queue is full. */
+static void ended(void) {
+    struct ibv_qp *qp = connected();
+    for (int i = 0; i < 6; i++)
+        send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8);
+    raise(SIGBUS);
+}
+
+/* A signal ends the program, which has posted again after the queue was full. */
+static void flows(void) {
+    struct ibv_qp *qp = connected();
+    for (int i = 0; i < 5; i++)
+        send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8);
+    NEED(poll_one() && !send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8));
+    raise(SIGBUS);
+}
+
+/* Resets the QP after the queue was full, and fills the queue again. */
+static void reset(void) {
+    struct ibv_qp *qp = connected();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4 + !round; i++)
+            send(qp, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8);
+        struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+        NEED(!ibv_modify_qp(qp, &attr, IBV_QP_STATE) && !modify(qp, init_attr(), INIT));
+        NEED(!modify(qp, rtr_attr(qp->qp_num), RTR) && !modify(qp, rts_attr(), RTS));
+    }
+}
+
+/* The child makes a mistake while the line about a mistake of the parent waits. */
+static void forks(void) {
+    NEED(!MAKE(cap.max_send_wr, device.max_qp_wr + 1));
+    pid_t child = fork();
+    if (!child) {
+        struct ibv_device **list = ibv_get_device_list(NULL);
+        NEED(context = ibv_open_device(list[0]));
+        NO(EINVAL, !ibv_create_cq(context, 0, NULL, NULL, 0));
+        exit(0);
+    }
+    int status;
+    NEED(child > 0 && waitpid(child, &status, 0) == child && !status);
+}
+
 /* Does not check a result. */
 static void crash(void) {
     struct ibv_qp *volatile qp = MAKE(cap.max_send_wr, device.max_qp_wr + 1);
@@ -201,7 +311,8 @@ static void crash(void) {
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = { { "twenty", twenty }, { "again", again },
         { "smaller", smaller }, { "larger", larger }, { "silent", silent }, { "full", full }, { "ignored", ignored },
-        { "crash", crash } };
+        { "crash", crash }, { "more", more }, { "lists", lists }, { "ended", ended }, { "flows", flows },
+        { "reset", reset }, { "forks", forks } };
     NEED(count == 2);
     open_device();
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -1,7 +1,7 @@
 //! Completion channels and completion queues.
 
 use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq, pd};
-use super::{made_or_null, object_or_null, silent_minus_one, silent_status, status};
+use super::{made_or_null, object_or_null, silent_errno, status, tried};
 use crate::causes::*;
 use crate::device;
 use crate::errno::Errno;
@@ -55,7 +55,14 @@ pub unsafe extern "C" fn ibv_create_cq(
 /// The sizes of a CQ that the program may reduce.
 pub(super) fn asked(call: &'static str, context: *mut ibv_context, cqe: u32, comp_vector: u32) -> Asked {
     let sizes = [("cqe", cqe.into()), ("comp_vector", comp_vector.into()), NONE, NONE, NONE];
-    Asked { call, same: [context.addr() as u64, 0, 0, 0], sizes, grows: false }
+    Asked { call, same: [context.addr() as u64, 0, 0, 0], sizes, grows: None }
+}
+
+/// A change of a CQ whose sizes the program may reduce.
+fn asked_again(call: &'static str, cq: *mut ibv_cq, sizes: [(&'static str, u64); 2]) -> Asked {
+    let [first, second] = sizes;
+    let sizes = [first, second, NONE, NONE, NONE];
+    Asked { call, same: [cq.addr() as u64, 0, 0, 0], sizes, grows: None }
 }
 
 /// # Safety
@@ -85,7 +92,7 @@ pub(crate) unsafe fn create(
     }
     let channel_fd = channel.map_or(0, |c| c.pipe.in_record());
     let made = Cq::new(owner.process, cqe, channel_fd, owner.async_pipe.in_record());
-    let made = made.map_err(|errno| CQ_ROOM.of([&cqe, &CQS]).with_errno(errno.0))?;
+    let made = made.map_err(|errno| at_limit(&CQ_ROOM, errno, [&cqe, &CQS]))?;
     let made = Arc::new(made.with_reads(channel.map(|channel| channel.pipe.reads())));
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut base: ibv_cq_ex = unsafe { std::mem::zeroed() };
@@ -136,8 +143,9 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
 }
 
 pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {
+    let asked = asked_again("ibv_resize_cq", pointer, [("cqe", cqe as u32 as u64), NONE]);
     if !(1..=limits().cqe as c_int).contains(&cqe) {
-        return status("ibv_resize_cq", Err(CQ_CQE.of([&cqe, &limits().cqe])));
+        return tried(asked, Err(CQ_CQE.of([&cqe, &limits().cqe])));
     }
     // SAFETY: a CQ of ours.
     unsafe {
@@ -145,7 +153,7 @@ pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_in
         if resized.is_ok() {
             (*pointer).cqe = cqe;
         }
-        status("ibv_resize_cq", resized)
+        tried(asked, resized)
     }
 }
 
@@ -154,7 +162,7 @@ const ATTR_MODERATE: u32 = 1;
 
 /// Accepts CQ moderation within the limits of ibv_query_device_ex(3). Moderation only allows a device to
 /// delay events, so this device reports each event at once.
-pub(crate) unsafe extern "C" fn modify_cq(_pointer: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+pub(crate) unsafe extern "C" fn modify_cq(pointer: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: the caller's struct.
     let ibv_modify_cq_attr { attr_mask, moderate } = unsafe { *attr };
     let (period, most) = (moderate.cq_period, device::MODERATION.cq_period);
@@ -164,7 +172,9 @@ pub(crate) unsafe extern "C" fn modify_cq(_pointer: *mut ibv_cq, attr: *mut ibv_
         0 => Err(CQ_ATTR_NONE.bare()),
         _ => Err(CQ_ATTR_MASK.of([&attr_mask])),
     };
-    status("ibv_modify_cq", modified)
+    let sizes =
+        [("attr.moderate.cq_period", period.into()), ("attr.moderate.cq_count", moderate.cq_count.into())];
+    tried(asked_again("ibv_modify_cq", pointer, sizes), modified)
 }
 
 pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *mut ibv_wc) -> c_int {
@@ -179,7 +189,7 @@ pub(crate) unsafe extern "C" fn poll_cq(pointer: *mut ibv_cq, room: c_int, to: *
         match cq(pointer).cq.poll(std::slice::from_raw_parts_mut(to, room)) {
             Ok(taken) => taken as c_int,
             // A line about the QP explains the overrun.
-            Err(errno) => -silent_status(Err(POLL_OVERRUN.bare().with_errno(errno.0))),
+            Err(errno) => -silent_errno(&POLL_OVERRUN, Some(errno)),
         }
     }
 }
@@ -201,7 +211,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(
         let event = match channel.pipe.next() {
             Ok(event) => event,
             Err(error) => {
-                return silent_minus_one(Err(CQ_EVENTS.bare().with_errno(Errno::from(error).0)));
+                silent_errno(&CQ_EVENTS, Some(error.into()));
+                return -1;
             }
         };
         let found = channel.subjects.find(SubjectKind::Cq, (event.index, event.generation));

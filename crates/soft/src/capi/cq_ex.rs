@@ -1,7 +1,7 @@
 //! Extended completion queues: the program reads completions field by field.
 
 use super::object::{CqObject, is_of, pd};
-use super::{made_or_null, silent_status, status};
+use super::{made_or_null, silent_errno, status};
 use crate::causes::{CQ_EX_EMPTY, CQ_EX_FLAGS, CQ_EX_PARENT, CQ_EX_POLL, POLL_OVERRUN};
 use doorbell_abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_values_ex, ibv_wc};
 use doorbell_transport::Refused;
@@ -93,7 +93,7 @@ unsafe extern "C" fn next_poll(pointer: *mut ibv_cq_ex) -> c_int {
             0
         }
         // A line about the QP explains the overrun.
-        Err(errno) => silent_status(Err(POLL_OVERRUN.bare().with_errno(errno.0))),
+        Err(errno) => silent_errno(&POLL_OVERRUN, Some(errno)),
     }
 }
 

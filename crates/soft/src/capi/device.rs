@@ -1,8 +1,8 @@
 //! Devices and contexts.
 
 use super::object::{Context, Subjects};
-use super::{minus_one, object_or_null};
-use crate::causes::{CONTEXT_NULL, DEVICE_JOIN, DEVICE_NULL};
+use super::{minus_one, object_or_null, silent_object};
+use crate::causes::{CONTEXT_NULL, DEVICE_FILES, DEVICE_JOIN, DEVICE_NULL};
 use crate::counts;
 use crate::device;
 use crate::errno::Errno;
@@ -87,7 +87,11 @@ pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int
 }
 
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    let opened = object_or_null("ibv_open_device", open(device));
+    let opened = match open(device) {
+        // Another line has the reason.
+        Err(error) if *error.cause() == DEVICE_JOIN => silent_object(Err(error)),
+        other => object_or_null("ibv_open_device", other),
+    };
     if opened.is_null() {
         return std::ptr::null_mut();
     }
@@ -95,22 +99,22 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     unsafe { &raw mut (*opened).verbs.context }
 }
 
-/// The error for a process that cannot use the device.
-fn no_process(errno: Errno) -> Refused {
-    DEVICE_JOIN.of([&std::io::Error::from_raw_os_error(errno.0)]).with_errno(errno.0)
+/// The error for a context whose files cannot be opened.
+fn no_files(error: std::io::Error) -> Refused {
+    DEVICE_FILES.of([&error]).with_errno(Errno::from(error).0)
 }
 
 fn open(device: *mut ibv_device) -> Result<Box<Context>, Refused> {
     if device.is_null() {
         return Err(DEVICE_NULL.bare());
     }
-    let process = Process::current().map_err(no_process)?;
+    let process = Process::current().map_err(|errno| DEVICE_JOIN.bare().with_errno(errno.0))?;
     waits::start(process);
     counts::tell_at_exit();
     faults::tell_at_exit();
-    let async_pipe = Arc::new(EventPipe::new().map_err(|error| no_process(error.into()))?);
+    let async_pipe = Arc::new(EventPipe::new().map_err(no_files)?);
     port::opened(async_pipe.in_record());
-    let device_file = std::fs::File::open("/dev/null").map_err(|error| no_process(error.into()))?;
+    let device_file = std::fs::File::open("/dev/null").map_err(no_files)?;
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut verbs: verbs_context = unsafe { std::mem::zeroed() };
     verbs.sz = size_of::<verbs_context>();

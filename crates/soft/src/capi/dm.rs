@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn alloc_dm(
         NONE,
         NONE,
     ];
-    made_or_null(Asked { call: "ibv_alloc_dm", same, sizes, grows: false }, alloc(context, attr)).cast()
+    made_or_null(Asked { call: "ibv_alloc_dm", same, sizes, grows: None }, alloc(context, attr)).cast()
 }
 
 fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>, Refused> {

@@ -1,10 +1,9 @@
 //! Asynchronous events.
 
 use super::object::{Subject, SubjectKind, context, cq, qp, srq};
-use super::silent_minus_one;
+use super::silent_errno;
 use crate::causes::ASYNC_EVENTS;
 use crate::device;
-use crate::errno::Errno;
 use crate::watch::port::{EVENT_PORT_ACTIVE, EVENT_PORT_ERR};
 use doorbell_abi::{ibv_async_event, ibv_context};
 use libc::c_int;
@@ -26,7 +25,8 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
         let event = match context.async_pipe.next() {
             Ok(event) => event,
             Err(error) => {
-                return silent_minus_one(Err(ASYNC_EVENTS.bare().with_errno(Errno::from(error).0)));
+                silent_errno(&ASYNC_EVENTS, Some(error.into()));
+                return -1;
             }
         };
         if matches!(event.event_type, EVENT_PORT_ACTIVE | EVENT_PORT_ERR) {

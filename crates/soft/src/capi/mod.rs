@@ -32,12 +32,22 @@ mod xrc;
 
 use crate::errno::Errno;
 use crate::refused::{Asked, refused, refused_sizes, worked};
-use doorbell_transport::Refused;
+use doorbell_transport::{Cause, Refused};
 use libc::c_int;
 
 /// Converts a result for C functions that return 0 or an errno. Explains an error of the call.
 fn status(call: &'static str, result: Result<(), Refused>) -> c_int {
     silent_status(result.inspect_err(|error| refused(call, error)))
+}
+
+/// Converts a result for C functions that return 0 or an errno. Explains an error unless the program repeats
+/// the call with smaller values.
+fn tried(asked: Asked, result: Result<(), Refused>) -> c_int {
+    match &result {
+        Ok(()) => worked(asked),
+        Err(error) => refused_sizes(asked, error),
+    }
+    silent_status(result)
 }
 
 /// Converts a result for C functions that return 0 or an errno, without an explanation. Queries and events
@@ -76,6 +86,12 @@ fn made_or_null<T>(asked: Asked, result: Result<Box<T>, Refused>) -> *mut T {
         Err(error) => refused_sizes(asked, error),
     }
     silent_object(result)
+}
+
+/// The errno of a call that fails for the reason `cause` in the normal course of a program, unless the
+/// operating system has determined another errno. Sets errno, and allocates no memory.
+fn silent_errno(cause: &Cause, error: Option<Errno>) -> c_int {
+    error.unwrap_or(Errno(cause.errno)).returned()
 }
 
 fn silent_object<T>(result: Result<Box<T>, Refused>) -> *mut T {

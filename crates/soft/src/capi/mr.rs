@@ -17,17 +17,7 @@ use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
 use doorbell_transport::{KeyError, Refused, Region};
 use doorbell_verbs::{AccessFlags, Sge};
 use libc::{c_int, c_void};
-use std::fmt::{self, Display, Formatter};
 use std::ptr::null;
-
-/// Shows a number in hexadecimal.
-struct Hex<T>(T);
-
-impl<T: fmt::LowerHex> Display for Hex<T> {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(to, "{:#x}", self.0)
-    }
-}
 
 /// `IBV_ACCESS_ZERO_BASED`.
 pub(super) const ZERO_BASED: u32 = 1 << 5;
@@ -44,7 +34,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd 
     // SAFETY: a context of ours.
     let process = unsafe { context(pointer) }.process;
     let taken = process.pds.take();
-    let made = taken.map_err(|errno| PD_LIMIT.of([&MAX_PD]).with_errno(errno.0)).map(|handle| {
+    let made = taken.map_err(|errno| at_limit(&PD_LIMIT, errno, [&MAX_PD])).map(|handle| {
         let base = ibv_pd { context: pointer, handle };
         Box::new(Pd { base, uses: Uses::default(), parent_of: None })
     });
@@ -100,8 +90,10 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: u32,
 ) -> *mut ibv_mr {
+    // verbs.h turns these calls into ibv_reg_mr_iova2 if their access is not a constant.
+    let call = if iova == addr.addr() as u64 { "ibv_reg_mr" } else { "ibv_reg_mr_iova" };
     // SAFETY: passed on.
-    unsafe { register_buffer("ibv_reg_mr_iova2", pd, (addr, len), iova, access) }
+    unsafe { register_buffer(call, pd, (addr, len), iova, access) }
 }
 
 /// Registers memory of the program, which must not be empty.
@@ -114,7 +106,7 @@ unsafe fn register_buffer(
 ) -> *mut ibv_mr {
     let same = [pd.addr() as u64, addr.addr() as u64, iova, 0];
     let sizes = [("length", len as u64), ("access", access.into()), ("addr", addr.addr() as u64), NONE, NONE];
-    let asked = Asked { call, same, sizes, grows: false };
+    let asked = Asked { call, same, sizes, grows: None };
     let made = match len {
         0 => Err(MR_LENGTH.bare()),
         // SAFETY: passed on.
@@ -158,7 +150,7 @@ unsafe fn register(
     let (pd_object, process) = unsafe { (self::pd(pd), process_of((*pd).context)) };
     let (region, host) = checked(pd_object.base.handle, addr, len, iova, access)?;
     let key = process.regions.register(process.segment, region, host);
-    let key = key.map_err(|errno| MR_LIMIT.of([&(MRS - 1)]).with_errno(errno.0))?;
+    let key = key.map_err(|errno| at_limit(&MR_LIMIT, errno, [&(MRS - 1)]))?;
     pd_object.uses.begin();
     let context = pd_object.base.context;
     let base = ibv_mr { context, pd, addr, length: len, handle: key, lkey: key, rkey: key };

@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd_pointer: *mut ibv_pd, mw_type: u32) 
     };
     let add = |kind| {
         let added = process.regions.add_window(process.segment, pd.base.handle, kind);
-        added.map_err(|errno| MR_LIMIT.of([&(MRS - 1)]).with_errno(errno.0))
+        added.map_err(|errno| at_limit(&MR_LIMIT, errno, [&(MRS - 1)]))
     };
     let made = kind.and_then(add).map(|rkey| {
         pd.uses.begin();
@@ -86,7 +86,13 @@ unsafe fn bind_type_1(
         let rkey = mw.rkey & !0xff | mw.rkey.wrapping_add(1) & 0xff;
         let flags = SendFlags::from_bits_truncate(*send_flags);
         let op = WindowOp::Bind(bind_to(mw, rkey as u8, bind_info));
-        qp(pointer).qp.begin_post().post_window(&WindowWr { wr_id: *wr_id, flags, op })?;
+        let mut posting = qp(pointer).qp.begin_post();
+        posting.check_window()?;
+        if posting.room() == 0 {
+            return Err(posting.full("ibv_bind_mw", 1));
+        }
+        posting.post_window(&WindowWr { wr_id: *wr_id, flags, op })?;
+        drop(posting);
         mw.rkey = rkey;
     }
     Ok(())
@@ -148,7 +154,7 @@ pub(super) unsafe fn post(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result
             let send = unsafe { rust_wr(wr, Opcode::Send, posting.qp_type())? };
             return posting.post_invalidating(&send, wr.imm_data, None);
         }
-        opcode => return Err(SEND_OPCODE.of([&opcode, &posting.qp_type()])),
+        opcode => return Err(SEND_OPCODE.of([&opcode, &posting.shown_type()])),
     };
     posting.post_window(&WindowWr { wr_id: wr.wr_id, flags, op })
 }

@@ -3,20 +3,20 @@
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, is_of, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{made_or_null, mw, qp_ex, silent_status, status, xrc};
+use super::{made_or_null, mw, qp_ex, silent_errno, status, tried, xrc};
 use crate::causes::*;
 use crate::device::{self, MAX_QP};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, QpRole};
-use crate::refused::{Asked, NONE, refused_sizes, worked};
+use crate::refused::{Asked, NONE};
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route,
     ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr,
     ibv_send_wr,
 };
-use doorbell_transport::Refused;
+use doorbell_transport::{Refused, state_name};
 use doorbell_verbs::{
     AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, Opcode, QpAttr, QpCap, QpState, QpType,
 };
@@ -65,7 +65,7 @@ fn asked(
     ];
     let same = [pd.addr() as u64, qp_type.into(), send_cq.addr() as u64, recv_cq.addr() as u64];
     // libfabric searches for the most inline payload.
-    Asked { call, same, sizes, grows: true }
+    Asked { call, same, sizes, grows: Some(QP_INLINE.field) }
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
@@ -175,7 +175,7 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
             async_pipe: owner.async_pipe.clone(),
         },
     )
-    .map_err(|errno| QP_ROOM.of([&MAX_QP]).with_errno(errno.0))?;
+    .map_err(|errno| at_limit(&QP_ROOM, errno, [&MAX_QP]))?;
     pd.uses.begin();
     send_cq.uses.begin();
     recv_cq.uses.begin();
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
     // rdma_destroy_qp(3) passes null for an id without a QP. qperf does this when it exits.
     if pointer.is_null() {
-        return silent_status(Err(QP_NULL.bare()));
+        return silent_errno(&QP_NULL, None);
     }
     // SAFETY: a QP of ours, not used after this, and the objects that it was created with.
     unsafe {
@@ -294,13 +294,9 @@ pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_a
             NONE,
             NONE,
         ],
-        grows: false,
+        grows: None,
     };
-    match &modified {
-        Ok(()) => worked(asked),
-        Err(error) => refused_sizes(asked, error),
-    }
-    silent_status(modified)
+    tried(asked, modified)
 }
 
 unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Result<(), Refused> {
@@ -310,9 +306,11 @@ unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Resul
         return Err(QP_ELSEWHERE.bare());
     }
     if mask & IBV_QP_CUR_STATE != 0 {
-        let state = object.qp.query().0.to_c();
-        if attr.cur_qp_state != state {
-            return Err(QP_CUR_STATE.of([&attr.cur_qp_state, &state]));
+        let state = object.qp.query().0;
+        if attr.cur_qp_state != state.to_c() {
+            let given = QpState::from_c(attr.cur_qp_state).map(state_name);
+            let given = given.map_or_else(|| attr.cur_qp_state.to_string(), str::to_owned);
+            return Err(QP_CUR_STATE.of([&given, &state_name(state)]));
         }
     }
     let state = object.qp.modify(&rust_attr(attr, mask & !IBV_QP_CUR_STATE)?)?;

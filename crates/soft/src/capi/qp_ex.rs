@@ -44,6 +44,9 @@ pub(crate) fn set_functions(object: &mut QpObject, send_ops: u64) {
     base.wr_abort = Some(wr_abort);
 }
 
+/// The call that posts a list.
+const CALL: &str = "ibv_wr_complete";
+
 unsafe extern "C" fn wr_start(pointer: *mut ibv_qp_ex) {
     // SAFETY: a QP of ours.
     unsafe { (*pointer.cast::<QpObject>()).builder.take() };
@@ -59,7 +62,7 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
     let posted = post_all(object, list);
     object.builder.give_back();
-    super::status("ibv_wr_complete", posted)
+    super::status(CALL, posted)
 }
 
 /// Like [`wr_complete`], but first reports each operation that the program did not name when it created the QP.
@@ -87,7 +90,7 @@ fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Refused> {
     }
     let mut posting = object.qp.begin_post();
     if posting.room() < list.wrs.len() as u64 {
-        return Err(posting.full());
+        return Err(posting.full(CALL, list.wrs.len()));
     }
     list.wrs.iter().try_for_each(|building| building.check(list, &posting))?;
     list.wrs.iter().try_for_each(|building| building.post(list, &mut posting))

@@ -2,7 +2,7 @@
 
 use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, is_of, pd, process_of, srq, xrcd};
 use super::wr::sges;
-use super::{made_or_null, object_or_null, status};
+use super::{made_or_null, object_or_null, status, tried};
 use crate::causes::*;
 use crate::counts;
 use crate::errno::Errno;
@@ -41,16 +41,18 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init
 fn asked(call: &'static str, pd: *mut ibv_pd, attr: &ibv_srq_init_attr) -> Asked {
     let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
     let sizes = [("attr.max_wr", max_wr.into()), ("attr.max_sge", max_sge.into()), NONE, NONE, NONE];
-    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes, grows: false }
+    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes, grows: None }
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
+    const CALL: &str = "ibv_create_srq_ex";
+    // SAFETY: the caller's struct, which begins with the fields of `ibv_srq_init_attr`.
+    let asked = unsafe { asked(CALL, (*attr).pd, &*attr.cast::<ibv_srq_init_attr>()) };
     // SAFETY: the caller's struct.
     let attr_ex = unsafe { &mut *attr };
-    const CALL: &str = "ibv_create_srq_ex";
     // SAFETY: a PD of ours, or null.
     if let Some(Err(foreign)) = unsafe { attr_ex.pd.as_ref() }.map(|pd| is_of(context, pd.context, "pd")) {
         return object_or_null::<SrqObject>(CALL, Err(foreign)).cast();
@@ -58,7 +60,7 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     let srq_type = if attr_ex.comp_mask & INIT_ATTR_TYPE != 0 { attr_ex.srq_type } else { BASIC };
     if srq_type == XRC {
         // SAFETY: the caller's struct.
-        return object_or_null(CALL, unsafe { create_xrc(attr_ex) }).cast();
+        return made_or_null(asked, unsafe { create_xrc(attr_ex) }).cast();
     }
     if srq_type != BASIC || attr_ex.comp_mask & !(INIT_ATTR_TYPE | INIT_ATTR_PD) != 0 {
         let refused = SRQ_EX_FLAGS.of([&srq_type, &attr_ex.comp_mask]);
@@ -67,7 +69,6 @@ pub(crate) unsafe extern "C" fn create_srq_ex(
     let pd = attr_ex.pd;
     // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; the PD is checked.
     let plain = unsafe { &mut *attr.cast::<ibv_srq_init_attr>() };
-    let asked = asked(CALL, pd, plain);
     // SAFETY: as above.
     made_or_null(asked, unsafe { create(pd, plain, None) }).cast()
 }
@@ -117,7 +118,7 @@ unsafe fn create(
         let pd = pd(pd_pointer);
         (pd, context(pd.base.context))
     };
-    let full = |errno: Errno| SRQ_ROOM.of([&SRQS]).with_errno(errno.0);
+    let full = |errno: Errno| at_limit(&SRQ_ROOM, errno, [&SRQS]);
     let held = Arc::new(owner.process.srq_numbers.hold().map_err(full)?);
     let number = held.number;
     let index = QPS as u32 + number;
@@ -160,6 +161,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
             owner.process.wait_for_copies("ibv_destroy_srq(3)");
         }
         object.rq.close();
+        object.rq.explain_end();
         if let Some((of_cq, of_xrcd)) = object.xrc {
             cq(of_cq).cq.end_srq(&object.rq);
             cq(of_cq).uses.end();
@@ -176,22 +178,30 @@ pub unsafe extern "C" fn ibv_modify_srq(
     attr: *mut ibv_srq_attr,
     mask: c_int,
 ) -> c_int {
+    // The program need not set fields that the mask does not select.
+    // SAFETY: the caller's struct.
+    let limit = if mask & SRQ_LIMIT_BIT != 0 { Some(unsafe { (*attr).srq_limit }) } else { None };
+    let size = ("srq_attr.srq_limit", limit.unwrap_or(0).into());
+    let same = [pointer.addr() as u64, mask as u64, 0, 0];
+    let asked = Asked { call: "ibv_modify_srq", same, sizes: [size, NONE, NONE, NONE, NONE], grows: None };
+    // SAFETY: an SRQ of ours.
+    tried(asked, change(&unsafe { srq(pointer) }.rq, mask, limit))
+}
+
+fn change(rq: &RecvQueue, mask: c_int, limit: Option<u32>) -> Result<(), Refused> {
     if mask & SRQ_MAX_WR != 0 {
         // IBV_DEVICE_SRQ_RESIZE is not among the device's capabilities.
-        return status("ibv_modify_srq", Err(SRQ_RESIZE.bare()));
+        return Err(SRQ_RESIZE.bare());
     }
     if mask & !SRQ_LIMIT_BIT != 0 {
-        return status("ibv_modify_srq", Err(SRQ_MASK.of([&mask])));
+        return Err(SRQ_MASK.of([&mask]));
     }
-    // SAFETY: an SRQ of ours and the caller's struct.
-    let (object, limit) = unsafe { (srq(pointer), (*attr).srq_limit) };
-    if mask & SRQ_LIMIT_BIT != 0 {
-        if limit > object.rq.depth {
-            return status("ibv_modify_srq", Err(SRQ_LIMIT.of([&limit, &object.rq.depth])));
-        }
-        object.rq.arm_limit(limit);
+    let Some(limit) = limit else { return Ok(()) };
+    if limit > rq.depth {
+        return Err(SRQ_LIMIT.of([&limit, &rq.depth]));
     }
-    0
+    rq.arm_limit(limit);
+    Ok(())
 }
 
 pub unsafe extern "C" fn ibv_query_srq(pointer: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {

@@ -1,6 +1,6 @@
 //! Conversions of work requests from the structs of verbs.h.
 
-use crate::causes::SGE_LIST;
+use crate::causes::{SGE_COUNT, SGE_NULL};
 use doorbell_abi::{ibv_send_wr, ibv_sge};
 use doorbell_transport::Refused;
 use doorbell_verbs::{AhHandle, Opcode, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
@@ -24,8 +24,15 @@ pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a 
         Ok(0) => Ok(&[]),
         // SAFETY: vouched for by the caller; both structs are laid out alike.
         Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
-        _ => Err(SGE_LIST.of([&count])),
+        _ => Err(no_list(count)),
     }
+}
+
+/// The error for a list of SGEs that is null or has a negative number of entries. `count` is passed by value,
+/// so that the caller keeps it in a register.
+#[cold]
+fn no_list(count: c_int) -> Refused {
+    if count < 0 { SGE_COUNT.of([&count]) } else { SGE_NULL.of([&count]) }
 }
 
 /// A work request that may take the direct path.

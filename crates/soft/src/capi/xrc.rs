@@ -5,7 +5,7 @@ use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, is_of, xrcd};
 use super::{object_or_null, status};
 use crate::causes::*;
 use crate::device::MAX_QP;
-use crate::errno::Errno;
+use crate::errno::{EAGAIN, EINVAL, Errno};
 use crate::fabric::domains::Opening;
 use crate::queues::cq::Cq;
 use crate::queues::qp::targets::elsewhere;
@@ -43,8 +43,9 @@ pub(crate) unsafe extern "C" fn open_xrcd(
     let open = |opening| {
         let opened = owner.process.open_domain(opening);
         opened.map_err(|errno| match errno {
-            Errno(libc::EINVAL) => XRCD_NEW.bare(),
-            Errno(number) => XRCD_ABSENT.bare().with_errno(number),
+            EINVAL => XRCD_NEW.bare(),
+            EAGAIN => XRCD_ABSENT.bare(),
+            other => by_system(other),
         })
     };
     let opened = opening(attr).and_then(open).map(|domain| {
@@ -115,7 +116,7 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Refused> {
     // SAFETY: vouched for by the caller.
     let owner = unsafe { context(domain.base.context) };
     // Completions go to the CQs of SRQs only, so this CQ stays empty.
-    let full = |errno: Errno| QP_ROOM.of([&MAX_QP]).with_errno(errno.0);
+    let full = |errno: Errno| at_limit(&QP_ROOM, errno, [&MAX_QP]);
     let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0).map_err(full)?);
     let made = Qp::new(
         owner.process,

@@ -324,7 +324,7 @@ impl Cq {
         // Release: a process that finds the ring sees its cells initialised.
         let grown =
             state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release));
-        grown.map_err(|errno| causes::CQ_RESIZE_ROOM.of([&cqe]).with_errno(errno.0))?;
+        grown.map_err(|errno| causes::at_limit(&causes::CQ_RESIZE_ROOM, errno, [&cqe]))?;
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
         Ok(())

@@ -34,7 +34,7 @@ use crate::limits::limits;
 use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord};
 use crate::path::Path;
 use crate::point::{Point, reach};
-use crate::refused;
+use crate::refused::{self, Fullness, QueueKind};
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
@@ -42,10 +42,11 @@ use crate::watch::flights::Flights;
 use crate::watch::{Loss, Watch};
 use doorbell_abi::CEnum;
 use doorbell_launch::counts::qp::QpCounter;
-use doorbell_transport::{Refused, check_modify, check_post_recv, rnr_wait, takes_requests};
+use doorbell_transport::{Refused, check_modify_shown, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use waiting::{SendWait, WaitingWhat, WaitingWr, wait_again};
@@ -84,6 +85,7 @@ pub(crate) struct Qp {
     async_pipe: Arc<EventPipe>,
     record: &'static QpRecord,
     sends: Biased<Sends>,
+    fullness: Fullness,
     pub(crate) events: Events,
 }
 
@@ -243,6 +245,7 @@ impl Qp {
                 scratch: Scratch::default(),
                 watch: Watch::new(num, parts.qp_type, posts),
             }),
+            fullness: Fullness::new(QueueKind::Sends, num),
             events: Events::default(),
         });
         made.offer();
@@ -257,6 +260,11 @@ impl Qp {
 
     pub(crate) fn qp_type(&self) -> QpType {
         self.requester.qp_type
+    }
+
+    /// The name of the QP's type in error messages.
+    fn shown_type(&self) -> &'static str {
+        self.role.shown_type(self.qp_type())
     }
 
     /// The index and generation that an event carries for this QP.
@@ -282,7 +290,8 @@ impl Qp {
         self.notice_error(&mut sends);
         let before = sends.state;
         let attr = &self.role.own(attr);
-        let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before))?;
+        let qp_type = (self.qp_type(), &self.shown_type() as &dyn Display);
+        let next = check_modify_shown(before, qp_type, &self.role.completed(attr, before))?;
         check_device_limits(attr)?;
         let path = attr.ah_attr.as_ref().map(Path::new).transpose()?;
         merge(&mut sends.attr, attr);
@@ -296,9 +305,10 @@ impl Qp {
             counts.modified(path_mtu);
         }
         let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
+        let posted = sends.posted;
         match next {
             QpState::Reset => {
-                self.reset(&mut sends).map_err(|errno| causes::QP_RESET.bare().with_errno(errno.0))?;
+                self.reset(&mut sends).map_err(|errno| causes::at_limit(&causes::QP_RESET, errno, []))?;
             }
             QpState::Err => {
                 self.share.said.set();
@@ -318,6 +328,10 @@ impl Qp {
         }
         if may_revoke {
             self.requester.process.wait_for_copies("ibv_modify_qp(3)");
+        }
+        drop(sends);
+        if next == QpState::Reset {
+            refused::queue_ends(&self.fullness, posted);
         }
         Ok(next)
     }
@@ -486,7 +500,6 @@ impl Qp {
     /// Incomplete work requests end without a completion.
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
-        refused::queue_ends((posting::SENDS, self.num()), sends.posted);
         let Process { regions, segment, .. } = self.requester.process;
         // The wait below is also for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
@@ -510,7 +523,12 @@ impl Qp {
         self.share.progress.set_receiver(Owner::This);
         sends.scratch = Scratch::default();
         sends.watch = None;
+        let posted = sends.posted;
         drop(sends);
+        refused::queue_ends(&self.fullness, posted);
+        if !self.uses_srq {
+            self.share.rq.explain_end();
+        }
         self.recv_cq.end_user(&self.share, self.role == QpRole::Plain);
         self.send_cq.end_user(&self.share, false);
         if let Some(flights) = &self.share.flights {

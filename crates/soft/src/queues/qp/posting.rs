@@ -30,8 +30,8 @@ pub(crate) struct Posting<'a> {
     gives_way: GivesWay,
 }
 
-/// The call of lines about full send queues.
-pub(super) const SENDS: &str = "ibv_post_send";
+/// The call that posts single work requests.
+pub(super) const SINGLE: &str = "ibv_post_send";
 
 /// Whether this thread yields its processor when the list ends.
 struct GivesWay(bool);
@@ -92,19 +92,45 @@ impl<'a> Posting<'a> {
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
     }
 
-    /// The error for a full send queue.
+    /// The error for a send queue without room for a list of `wrs` work requests that `call` posts.
     #[cold]
-    pub(crate) fn full(&self) -> Refused {
-        let qp = self.qp;
+    pub(crate) fn full(&self, call: &'static str, wrs: usize) -> Refused {
+        let (qp, most) = (self.qp, self.qp.cap.max_send_wr);
         // An XRC target has no send queue at all.
         if matches!(qp.role, QpRole::Target(_)) {
             return causes::SEND_TARGET.bare();
         }
-        qp.tell_full(&self.sends);
-        let refused = causes::SEND_FULL.of([&qp.cap.max_send_wr]);
+        if most == 0 {
+            return causes::SEND_NONE.bare();
+        }
+        if wrs > most as usize {
+            return causes::SEND_LIST_LONG.of([&wrs, &most]);
+        }
+        let refused = match self.room() {
+            0 => {
+                qp.tell_full(&self.sends);
+                causes::SEND_FULL.of([&most])
+            }
+            room => causes::SEND_LIST.of([&room, &wrs, &most]),
+        };
         let me = qp.me.clone();
-        let posted_now = move || Some(me.upgrade()?.sends.try_lock()?.posted);
-        refused::full((SENDS, qp.num()), &refused, self.sends.posted, posted_now);
+        let posted_now = move || {
+            // Another thread holds the lock for a short time only. This thread may never release it.
+            const TRIES: usize = 100;
+            let qp = me.upgrade()?;
+            let acquired = (0..TRIES).find_map(|_| {
+                let sends = qp.sends.try_lock();
+                if sends.is_none() {
+                    std::thread::yield_now();
+                }
+                sends
+            });
+            let posted = acquired.map(|sends| sends.posted);
+            // The process ends. A signal handler must not drop the last reference to the QP.
+            std::mem::forget(qp);
+            posted
+        };
+        refused::full(&qp.fullness, call, &refused, self.sends.posted, posted_now);
         refused
     }
 
@@ -170,7 +196,7 @@ impl<'a> Posting<'a> {
     ) -> Result<(), Refused> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
-            return Err(self.full());
+            return Err(self.full(SINGLE, 1));
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
@@ -192,6 +218,11 @@ impl<'a> Posting<'a> {
 
     pub(crate) fn qp_type(&self) -> QpType {
         self.qp.qp_type()
+    }
+
+    /// The name of the QP's type in error messages.
+    pub(crate) fn shown_type(&self) -> &'static str {
+        self.qp.shown_type()
     }
 
     /// Whether a message of one SGE may take the direct path.

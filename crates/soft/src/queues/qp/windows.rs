@@ -1,7 +1,7 @@
 //! Work requests for memory windows: IBV_WR_BIND_MW and IBV_WR_LOCAL_INV, which involve only this process,
 //! and IBV_WR_SEND_WITH_INV.
 
-use super::posting::Posting;
+use super::posting::{Posting, SINGLE};
 use super::waiting::WaitingWr;
 use super::window_wr::{WindowOp, WindowWr};
 use super::{Qp, Sends};
@@ -27,7 +27,7 @@ impl<'a> Posting<'a> {
     pub(crate) fn post_window(&mut self, wr: &WindowWr) -> Result<(), Refused> {
         self.check_window()?;
         if self.room() == 0 {
-            return Err(self.full());
+            return Err(self.full(SINGLE, 1));
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;

@@ -22,7 +22,7 @@ use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::point::{Point, reach};
-use crate::refused::{self, QueueName};
+use crate::refused::{self, Fullness, QueueKind};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, RecvDone, SlotPhase, SlotState, abandon_placing, begin_taking, end_taking,
@@ -72,6 +72,7 @@ pub(crate) struct RecvQueue {
     state: Biased<RecvState>,
     /// Reserves the queue's number, so that no other queue gets the record while this queue exists.
     _number: Option<Arc<HeldNumber>>,
+    fullness: Fullness,
 }
 
 /// The part of a receive queue that its lock protects.
@@ -244,6 +245,7 @@ impl RecvQueue {
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, tail)),
             _number: None,
+            fullness: Fullness::new(QueueKind::Recvs, index),
         };
         queue.begin(&layout, tail);
         Ok(queue)
@@ -343,21 +345,18 @@ impl RecvQueue {
         self.offer(state, index)
     }
 
-    /// The call and the number in lines about this queue.
-    fn name(&self) -> QueueName {
-        match self.senders.are_of_srq() {
-            true => ("ibv_post_srq_recv", self.index),
-            false => ("ibv_post_recv", self.index),
-        }
-    }
-
     /// The error for a queue that is full.
     #[cold]
     fn full(&self, state: &RecvState) -> Refused {
+        if self.depth == 0 {
+            return causes::RECV_NONE.bare();
+        }
         let refused = causes::RECV_FULL.of([&self.depth]);
-        let record = self.record;
+        let (record, call) =
+            (self.record, if self.senders.are_of_srq() { "ibv_post_srq_recv" } else { "ibv_post_recv" });
         // Relaxed: the tail is only compared with an earlier one, and it orders nothing.
-        refused::full(self.name(), &refused, state.tail, move || Some(record.posted.0.tail.load(Relaxed)));
+        let posted_now = move || Some(record.posted.0.tail.load(Relaxed));
+        refused::full(&self.fullness, call, &refused, state.tail, posted_now);
         refused
     }
 
@@ -845,7 +844,6 @@ impl RecvQueue {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        refused::queue_ends(self.name(), state.tail);
         // A sender that loads capacity 0 takes no slot. A sender that loaded the old capacity either claims a
         // slot before the loop below withdraws it, or fails. No slot is posted again in this queue, so the
         // generation need not change.
@@ -869,6 +867,12 @@ impl RecvQueue {
             }
         }
         state.is_closed = true;
+    }
+
+    /// Explains, if necessary, that the queue was full. The program destroys the queue, and the caller holds no
+    /// lock.
+    pub(crate) fn explain_end(&self) {
+        refused::queue_ends(&self.fullness, self.tail());
     }
 
     /// The QP number in the completion that a notice names; `None` if the queue has no such completion.
