@@ -9,10 +9,12 @@ use doorbell_abi::{ibv_comp_channel, ibv_cq};
 use doorbell_verbs::SendOp;
 use libc::{c_int, c_void};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::ptr::null_mut;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 /// The module of the test `program`, which the other tests run as a program.
@@ -322,7 +324,10 @@ fn destroy_more_and_more() -> ! {
 struct Run {
     child: Child,
     hears: ChildStdin,
+    /// The lines of standard error, which are read one by one when a test takes them.
     lines: Receiver<String>,
+    /// The descriptor of standard error here.
+    errors: RawFd,
 }
 
 impl Run {
@@ -348,12 +353,13 @@ impl Run {
         unsafe { command.pre_exec(usual) };
         let mut child = command.process_group(0).spawn().expect("it starts");
         let hears = child.stdin.take().expect("it is piped");
-        let errors = BufReader::new(child.stderr.take().expect("it is piped"));
-        let (prints, lines) = channel();
+        let stderr = child.stderr.take().expect("it is piped");
+        let errors = stderr.as_raw_fd();
+        let (prints, lines) = sync_channel(0);
         std::thread::spawn(move || {
-            errors.lines().map_while(Result::ok).try_for_each(|line| prints.send(line))
+            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| prints.send(line))
         });
-        Run { child, hears, lines }
+        Run { child, hears, lines, errors }
     }
 
     /// The next line that Doorbell prints.
@@ -374,6 +380,18 @@ impl Run {
                 return line;
             }
             eprintln!("{parts:?} are not in: {line}");
+        }
+    }
+
+    /// Fills the pipe of standard error.
+    fn fill(&self) {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        let mut pipe = options.open(format!("/proc/self/fd/{}", self.errors)).expect("it is open");
+        // The thread that reads may take some bytes, until it waits for the test.
+        for _ in 0..10 {
+            while pipe.write(b"full\n").is_ok() {}
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -507,6 +525,26 @@ fn a_program_with_one_thread_that_waits_rightly_is_left_alone() {
     for (role, run) in runs.map(|(role, options)| (role, Run::new(options, role))) {
         let line = run.line();
         assert!(line.contains("ibv_destroy_cq"), "{role}: {line}");
+    }
+}
+
+#[test]
+fn a_signal_reaches_the_program_although_nobody_reads_the_lines() {
+    let run = Run::new(&[], "unacknowledged");
+    let line = run.line_with(&["ibv_destroy_cq of process "]);
+    let waiting = line.split(' ').nth(3).expect("the PID");
+    let parent = || {
+        let stat = std::fs::read_to_string(format!("/proc/{waiting}/stat")).expect("it waits");
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).map(str::to_owned)
+    };
+    let program = parent();
+    run.fill();
+    // SAFETY: the function takes only numbers.
+    assert_eq!(unsafe { libc::kill(run.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    let begin = Instant::now();
+    while parent() == program {
+        assert!(begin.elapsed() < HANGS, "the program still runs");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -268,3 +268,18 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_seldom_try_to_start_a_thread_that_cannot_start() {
+        let progress = Progress::new().expect("there are descriptors");
+        assert!(progress.may_start());
+        *lock(&progress.failed) = Some(Instant::now() + START_EVERY);
+        assert!(!progress.may_start());
+        *lock(&progress.failed) = Instant::now().checked_sub(START_EVERY);
+        assert!(progress.may_start());
+    }
+}
