@@ -192,7 +192,8 @@ pub(crate) fn elsewhere(has: impl Fn(&Identity) -> bool) -> String {
         false => format!("runs without --meet in PID namespace {here}"),
     };
     format!(
-        ". The address belongs to {peer}. This process {own}. {advice} one --meet FOLDER and one --fabric NAME"
+        ". The address belongs to {peer}. This process {own}. {advice} one --meet FOLDER and one \
+         --fabric NAME"
     )
 }
 

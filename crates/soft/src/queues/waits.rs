@@ -218,8 +218,8 @@ impl KnownWaits {
         due
     }
 
-    /// The lines of the waits that go on, oldest first. A wait is one of them from its second look on, because
-    /// many waits end at once.
+    /// The lines of the waits that go on, oldest first. A wait is one of them from its second look on,
+    /// because many waits end at once.
     fn lines(&self) -> Vec<String> {
         let mut lasting: Vec<_> = self.0.values().filter(|known| known.lasts).collect();
         lasting.sort_by_key(|known| (known.since, &known.line));
