@@ -5,16 +5,19 @@
 
 use crate::counts::board::{Board, BoardRecord, Listed};
 use crate::process_start::ProcessStart;
-use crate::say::say;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*, fence};
 use std::time::Duration;
 
 /// Most bytes of the explanations of a process.
 const ROOM: usize = 4096;
-/// If a process has exited, its waits are printed for this time. The signal that the launcher sees may have
-/// killed the process, and on a busy machine its last record may be old.
-const JUST_NOW: Duration = Duration::from_secs(60);
+/// The waits of a process are printed for this time after its last record. The process may have been killed
+/// by the signal that the launcher sees, or may have become another program by execve(2). On a busy machine
+/// the last record of a process that waits may be a few seconds old.
+const JUST_NOW: Duration = Duration::from_secs(20);
+/// The same time for a process that has called exit(3). A signal to the process group may have made it exit
+/// before the launcher sees the signal.
+const JUST_EXITED: Duration = Duration::from_secs(1);
 
 /// The waits of a process. Only the process writes the record.
 #[repr(C)]
@@ -24,6 +27,8 @@ struct WaitRecord {
     pid: AtomicU64,
     /// Start time of the process, in clock ticks since boot.
     start_time: AtomicU64,
+    /// Not 0 once the process has called exit(3).
+    exited: AtomicU64,
     /// Odd while the process changes the rest of the record.
     version: AtomicU64,
     /// Time of the last change, in nanoseconds of CLOCK_MONOTONIC.
@@ -50,8 +55,11 @@ impl OwnWaits {
     /// Adds a record of this process to a board. `None` if the board has no room, or /proc does not show the
     /// process.
     pub fn new(board: &'static Board) -> Option<OwnWaits> {
-        let (at, record) = board.make::<WaitRecord>()?;
         let own = ProcessStart::of(std::process::id()).ok()??;
+        // Before execve(2), this process was another program, which waits for nothing any more.
+        let records = board.listed::<WaitRecord>(board.waits()).into_iter();
+        records.filter(|old| old.process() == own).for_each(|old| old.time.store(0, Relaxed));
+        let (at, record) = board.make::<WaitRecord>()?;
         record.pid.store(own.pid.into(), Relaxed);
         record.start_time.store(own.start_time, Relaxed);
         board.list(board.waits(), at, record);
@@ -78,9 +86,23 @@ impl OwnWaits {
         // Release: a reader that sees this version sees all stores before it.
         record.version.store(version.wrapping_add(2), Release);
     }
+
+    /// Records that this process has called exit(3).
+    pub fn end(&self) {
+        let record = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Relaxed: the words order nothing.
+        record.time.store(now(), Relaxed);
+        record.exited.store(1, Relaxed);
+    }
 }
 
 impl WaitRecord {
+    /// The process that the record belongs to.
+    fn process(&self) -> ProcessStart {
+        // The fields were stored before the record was listed.
+        ProcessStart { pid: self.pid.load(Relaxed) as u32, start_time: self.start_time.load(Relaxed) }
+    }
+
     /// Time of the last change, and the text. `None` if the process changes the record all the time.
     fn read(&self) -> Option<(u64, String)> {
         for _ in 0..1000 {
@@ -98,25 +120,19 @@ impl WaitRecord {
         None
     }
 
-    /// Whether the process still runs, or was killed just now.
+    /// Whether the record of this time is so new that the process still waits, or did so until just now.
     fn is_of_now(&self, time: u64) -> bool {
-        let (pid, start_time) = (self.pid.load(Relaxed) as u32, self.start_time.load(Relaxed));
-        let is_alive = ProcessStart { pid, start_time }.is_alive().unwrap_or(true);
-        is_alive || Duration::from_nanos(now().saturating_sub(time)) < JUST_NOW
+        let has_exited = self.exited.load(Relaxed) != 0;
+        let limit = if has_exited { JUST_EXITED } else { JUST_NOW };
+        Duration::from_nanos(now().saturating_sub(time)) < limit
     }
 }
 
-/// Prints why the processes on a board wait. Returns whether any process waits.
-pub(crate) fn say_all(board: &Board) -> bool {
-    let mut is_any = false;
-    for record in board.listed::<WaitRecord>(board.waits()) {
-        let Some((_, text)) = record.read().filter(|(time, _)| record.is_of_now(*time)) else { continue };
-        for line in text.lines() {
-            say(line);
-            is_any = true;
-        }
-    }
-    is_any
+/// Why the processes on a board wait, one line for each wait.
+pub(crate) fn lines(board: &Board) -> Vec<String> {
+    let records = board.listed::<WaitRecord>(board.waits()).into_iter();
+    let texts = records.filter_map(|record| record.read().filter(|(time, _)| record.is_of_now(*time)));
+    texts.flat_map(|(_, text)| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, which all processes share.
@@ -141,10 +157,10 @@ mod tests {
         assert_eq!(waits(board), [""]);
         own.set(&["one".into(), "other".into()]);
         assert_eq!(waits(board), ["one\nother\n"]);
-        assert!(say_all(board));
+        assert_eq!(lines(board), ["one", "other"]);
         own.set(&[]);
         assert_eq!(waits(board), [""]);
-        assert!(!say_all(board));
+        assert!(lines(board).is_empty());
         // Lines that have no room are left out.
         own.set(&["x".repeat(ROOM - 1), "y".into()]);
         assert_eq!(waits(board), ["x".repeat(ROOM - 1) + "\n"]);
@@ -164,14 +180,29 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_exited_long_ago_waits_for_nothing() {
+    fn a_process_that_exited_or_records_nothing_more_waits_for_nothing() {
         let (_, board) = Board::create().expect("a board");
         let own = OwnWaits::new(board).expect("there is room");
         own.set(&["line".into()]);
         let record = *own.0.lock().expect("nobody panics");
-        record.start_time.store(1, Relaxed);
-        assert!(say_all(board), "it was killed just now");
-        record.time.store(1, Relaxed);
-        assert!(!say_all(board));
+        let ago = |time: Duration| record.time.store(now().saturating_sub(time.as_nanos() as u64), Relaxed);
+        ago(JUST_NOW);
+        assert!(lines(board).is_empty(), "it is another program by now, or was killed long ago");
+        ago(2 * JUST_EXITED);
+        assert_eq!(lines(board), ["line"], "it still waits, or was killed just now");
+        own.end();
+        assert_eq!(lines(board), ["line"], "it exited just now");
+        ago(JUST_EXITED);
+        assert!(lines(board).is_empty(), "it exited before");
+    }
+
+    #[test]
+    fn a_program_after_another_by_execve_has_its_own_waits_only() {
+        let (_, board) = Board::create().expect("a board");
+        let before = OwnWaits::new(board).expect("there is room");
+        before.set(&["before".into()]);
+        let own = OwnWaits::new(board).expect("there is room");
+        own.set(&["now".into()]);
+        assert_eq!(lines(board), ["now"]);
     }
 }

@@ -165,7 +165,7 @@ fn pid_namespaces() -> BTreeSet<u64> {
 }
 
 /// Says where the port with an address may be, after a path that leads to no port of this fabric, and which
-/// option connects the programs. `has` says whether the port of a fabric has the address.
+/// options connect the programs. `has` says whether the port of a fabric has the address.
 pub(crate) fn elsewhere(has: impl Fn(&Identity) -> bool) -> String {
     let (Ok(own), Ok(fabric)) = (FabricPlace::own(), fabric()) else { return String::new() };
     let here = pid_namespace("self");
@@ -173,22 +173,27 @@ pub(crate) fn elsewhere(has: impl Fn(&Identity) -> bool) -> String {
         let names = [None, fabric.as_deref()].map(|fabric| FabricPlace::within(*namespace, fabric).name());
         names.into_iter().flatten().any(|name| has(&Identity::of(&name)))
     };
-    let peer = match pid_namespaces().into_iter().find(is_there) {
-        Some(namespace) if namespace == here => "programs that run with another --fabric or --meet".into(),
-        Some(namespace) => format!("programs that run without --meet in PID namespace {namespace}"),
-        None => {
-            "no program that this process knows; its program may run with another --fabric or --meet, or \
-                 in another PID namespace, such as another container"
-                .into()
+    let (peer, advice) = match pid_namespaces().into_iter().find(is_there) {
+        Some(namespace) => {
+            let peer = match namespace == here {
+                true => "programs that run with another --fabric or --meet".into(),
+                false => format!("programs that run without --meet in PID namespace {namespace}"),
+            };
+            (peer, "Run both programs with")
         }
+        None => (
+            "no program that this process knows".into(),
+            "If it belongs to a program under `doorbell run` that has another --fabric or --meet, or is in \
+             another PID namespace, such as another container, run both programs with",
+        ),
     };
     let own = match own.is_joined {
         true => format!("runs with --meet {} --fabric {}", own.folder.display(), own.rest),
         false => format!("runs without --meet in PID namespace {here}"),
     };
     format!(
-        ". The address belongs to {peer}. This process {own}. Run both programs with one --meet FOLDER and \
-         one --fabric NAME"
+        ". The address belongs to {peer}. This process {own}. {advice} one --meet FOLDER and one \
+         --fabric NAME"
     )
 }
 

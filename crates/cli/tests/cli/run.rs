@@ -272,7 +272,16 @@ fn a_program_that_never_opens_the_device_is_named() {
     if is_installed("ibv_devinfo") {
         assert_eq!(said(&[], &["ibv_devinfo"]), "");
         assert_eq!(said(&[], &["sh", "-c", "ibv_devinfo; true"]), "");
+        assert_eq!(said(&[], &["env", "DOORBELL_QUIET=1", "ibv_devinfo"]), "");
     }
+    // A process that the program has left behind may open the device later.
+    let mut command = doorbell();
+    let leaves = "sleep 60 > /dev/null 2>&1 & echo $!";
+    command.args(["run", "--lib"]).arg(library()).args(["--", "sh", "-c", leaves]);
+    let output = command.output().expect("doorbell runs");
+    let left: libc::pid_t = text(&output).trim().parse().expect("the process's PID, and nothing else");
+    // SAFETY: the function takes only numbers.
+    unsafe { libc::kill(left, libc::SIGKILL) };
 }
 
 #[test]

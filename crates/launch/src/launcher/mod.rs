@@ -207,6 +207,25 @@ impl LaunchError {
     }
 }
 
+/// The board of a run.
+#[derive(Debug)]
+struct RunBoard {
+    /// The file stays open, because the processes of the run open it by its descriptor here.
+    file: File,
+    board: &'static Board,
+    /// The address by which the processes find the file.
+    address: String,
+}
+
+impl RunBoard {
+    fn create() -> io::Result<RunBoard> {
+        let (file, board) = Board::create()?;
+        let address = Board::address(&file);
+        let address = address.ok_or_else(|| io::Error::other("/proc does not show the launcher"))?;
+        Ok(RunBoard { file, board, address })
+    }
+}
+
 /// How long the launcher waits for processes that may be exiting, for example after a signal to all of them.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Interval of the checks for exited processes.
@@ -235,19 +254,17 @@ impl Launch {
         }
     }
 
-    /// The board of a run, and its file. `None` if no board can be created and no statistics are wanted.
-    fn board(&self, command: &mut Command) -> Result<Option<(File, &'static Board)>, LaunchError> {
+    /// The board of a run. `None` if no board can be created and no statistics are wanted.
+    fn board(&self, command: &mut Command) -> Result<Option<RunBoard>, LaunchError> {
         explaining::tell_outer();
-        match Board::create() {
-            Ok((file, board)) => {
-                if let Some(address) = Board::address(&file) {
-                    // Without statistics of its own, a run counts on the board of an outer run.
-                    if self.stats.is_some() {
-                        command.env(variables::COUNTS, &address);
-                    }
-                    command.env(variables::WAITS, address);
+        match RunBoard::create() {
+            Ok(made) => {
+                // Without statistics of its own, a run counts on the board of an outer run.
+                if self.stats.is_some() {
+                    command.env(variables::COUNTS, &made.address);
                 }
-                Ok(Some((file, board)))
+                command.env(variables::WAITS, &made.address);
+                Ok(Some(made))
             }
             Err(error) if self.stats.is_some() => Err(LaunchError::Counting(error)),
             Err(_) => Ok(None),
@@ -256,18 +273,16 @@ impl Launch {
 
     /// Runs `count` processes of the program, and reports their counts when all have exited.
     fn run_ranks(&self, count: u32, program: &OsStr, mut command: Command) -> LaunchError {
-        // The board's file stays open, because the ranks open it by its descriptor here.
         let made = match self.board(&mut command) {
             Ok(made) => made,
             Err(error) => return error,
         };
-        let board = made.as_ref().map(|(_, board)| *board);
-        let mut explainer = Explainer::new(board, self.quiet);
+        let mut explainer = Explainer::new(made.as_ref(), self.quiet);
         match ranks::run(&command, count, self.ip, &mut explainer) {
             Err(cause) => not_started(program, cause),
             Ok(ended) => {
-                if let (Some(stats), Some(board)) = (&self.stats, board) {
-                    stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
+                if let (Some(stats), Some(made)) = (&self.stats, &made) {
+                    stats.tell_together(&ProcessCounts::on(made.board).collect::<Vec<_>>());
                 }
                 explainer.ended(program);
                 signals::end_as(ended)
@@ -286,15 +301,14 @@ impl Launch {
             Ok(made) => made,
             Err(error) => return error,
         };
-        let (file, board) = made.unzip();
-        let mut explainer = Explainer::new(board, self.quiet);
-        let kept: Vec<_> = file.iter().map(File::as_raw_fd).collect();
+        let mut explainer = Explainer::new(made.as_ref(), self.quiet);
+        let kept: Vec<_> = made.iter().map(|made| made.file.as_raw_fd()).collect();
         let ended = match Monitor::start(&front, command, &kept) {
             Ok(monitor) => monitor.watch(&mut explainer),
             Err(cause) => return not_started(program, cause),
         };
-        if let (Some(stats), Some(board)) = (&self.stats, board) {
-            tell_rest(stats, board);
+        if let (Some(stats), Some(made)) = (&self.stats, &made) {
+            tell_rest(stats, made.board);
         }
         explainer.ended(program);
         signals::end_as(ended)

@@ -40,7 +40,7 @@ const FOR_GROUPS: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
 /// Runs `count` processes of a program until all have exited. Returns the status of the first rank that
-/// failed, or success. Explains waits before a signal is passed on.
+/// failed, or success. Explains waits at a signal.
 ///
 /// # Errors
 /// If a rank cannot be started. The ranks that were started are killed then.
@@ -142,6 +142,7 @@ impl Ranks {
             {
                 explainer.hears(came.signal);
                 self.pass(came.signal);
+                explainer.say();
             }
             while let Some((pid, ended)) = next_ended() {
                 self.see(pid, ended);
@@ -149,6 +150,7 @@ impl Ranks {
             if let Some(due) = self.due.filter(|due| due.at <= Instant::now()) {
                 explainer.hears(due.signal);
                 self.carry_out(due);
+                explainer.say();
             }
         }
     }

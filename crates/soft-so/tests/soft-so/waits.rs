@@ -9,10 +9,13 @@ use doorbell_abi::{ibv_comp_channel, ibv_cq};
 use doorbell_verbs::SendOp;
 use libc::{c_int, c_void};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::ptr::null_mut;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
 
 /// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
@@ -58,20 +61,41 @@ fn wait_as(role: &str) -> ! {
                 std::thread::park();
             }
         }
-        "unsignalled" => {
-            let node = pair(RETRIES);
-            let to = node.endpoint(1).at(64);
-            let write = || Wr { op: SendOp::Write(to), buffers: &[(0, 8)], flags: 0 };
-            node.post(0, &[write(), write()]);
-            poll(&node)
-        }
+        "unsignalled" => poll(&unsignalled_pair()),
         "peer" => poll(&after_peer(false)),
         "peer-event" => {
             after_peer(true);
             unreachable!("no event comes");
         }
+        "elsewhere" => {
+            let node = Node::open(4096, 1);
+            let lid = if node.lid == 1 { 2 } else { node.lid - 1 };
+            node.connect(0, &Endpoint { lid, ..node.endpoint(0) });
+            node.post_recv(0, 1, &[(0, 64)]);
+            poll(&node)
+        }
         "timeout" => poll(&request_of_gone()),
         "rightly" => wait_rightly(),
+        "rightly-asleep" => wait_asleep(),
+        "server" => {
+            let _listens = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+            poll_for_a_time(&after_peer(false), Duration::ZERO)
+        }
+        "written" => {
+            let mut node = unsignalled_pair();
+            let (of_peer, _peer) = gone_peer();
+            let qp = node.add_qp(doorbell_verbs::QpType::Rc, node.cq, null_mut());
+            node.connect(qp, &of_peer);
+            poll_for_a_time(&node, Duration::ZERO)
+        }
+        "seldom" => {
+            let node = unsignalled_pair();
+            // The helper thread starts.
+            let (_, cq) = node.sleeping_cq(8);
+            // SAFETY: the objects are live.
+            unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(cq, 0) };
+            poll_for_a_time(&node, Duration::from_millis(300))
+        }
         _ => panic!("no role {role:?}"),
     }
 }
@@ -85,6 +109,27 @@ fn pair(retries: Retries) -> Node {
         node.connect_with(qp, &node.endpoint(peer), retries);
     }
     node
+}
+
+/// A pair whose only requests are done and unsignalled.
+fn unsignalled_pair() -> Node {
+    let node = pair(RETRIES);
+    let to = node.endpoint(1).at(64);
+    let write = || Wr { op: SendOp::Write(to), buffers: &[(0, 8)], flags: 0 };
+    node.post(0, &[write(), write()]);
+    node
+}
+
+/// Polls with these pauses for the time of several looks at all waits, and then waits for acknowledgements.
+fn poll_for_a_time(node: &Node, pause: Duration) -> ! {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(1800) {
+        assert!(node.poll().is_none(), "nothing comes");
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+    destroy_unacknowledged(1)
 }
 
 /// Polls for ever.
@@ -169,8 +214,8 @@ fn destroy_id() -> ! {
     unreachable!("the event is not acknowledged");
 }
 
-/// Starts a peer process, which connects a QP and exits. Returns after the peer has exited. The own QP then
-/// has a RECV. `sleeps` asks for a CQ with a channel, and then the function waits for an event.
+/// Starts a peer process, which connects a QP and is killed. Returns after its end. The own QP then has a
+/// RECV. If `sleeps`, the peer exits by itself, the CQ has a channel, and the function waits for an event.
 fn after_peer(sleeps: bool) -> Node {
     let (of_peer, peer) = gone_peer();
     let mut node = Node::open(4096, 0);
@@ -178,6 +223,10 @@ fn after_peer(sleeps: bool) -> Node {
     node.add_qp(doorbell_verbs::QpType::Rc, if sleeps { cq } else { node.cq }, null_mut());
     node.connect(0, &of_peer);
     node.post_recv(0, 1, &[(0, 64)]);
+    if !sleeps {
+        // SAFETY: the function takes only numbers, and the child is ours.
+        unsafe { libc::kill(peer.0, libc::SIGKILL) };
+    }
     end_peer(peer);
     if sleeps {
         // SAFETY: the objects are live.
@@ -235,54 +284,82 @@ fn end_peer((peer, ends): (libc::pid_t, c_int)) {
     }
 }
 
-/// Polls a CQ rightly: a message of a living peer may come, although the last request was unsignalled.
-/// Meanwhile other threads destroy CQs with 1, 2 and more unacknowledged events. Each line of the test starts
-/// another one.
+/// Polls a CQ rightly: a message of a living peer may come, although the last requests were unsignalled.
 fn wait_rightly() -> ! {
-    let node = pair(RETRIES);
+    let node = unsignalled_pair();
     node.post_recv(1, 1, &[(0, 64)]);
-    let to = node.endpoint(1).at(64);
-    node.post(0, &[Wr { op: SendOp::Write(to), buffers: &[(0, 8)], flags: 0 }]);
-    std::thread::spawn(|| {
-        for events in 1.. {
-            std::thread::spawn(move || destroy_unacknowledged(events));
-            hear();
-        }
-    });
+    std::thread::spawn(|| destroy_more_and_more());
     poll(&node)
+}
+
+/// Waits rightly in ibv_get_cq_event(3): another thread may post signalled requests.
+fn wait_asleep() -> ! {
+    std::thread::spawn(|| {
+        let mut node = Node::open(4096, 0);
+        let (channel, cq) = node.sleeping_cq(8);
+        (0..2).for_each(|_| {
+            node.add_qp(doorbell_verbs::QpType::Rc, cq, null_mut());
+        });
+        node.connect(0, &node.endpoint(1));
+        node.connect(1, &node.endpoint(0));
+        let op = SendOp::Write(node.endpoint(1).at(64));
+        node.post(0, &[Wr { op, buffers: &[(0, 8)], flags: 0 }]);
+        wait_for_event(channel);
+        unreachable!("no event comes");
+    });
+    destroy_more_and_more()
+}
+
+/// Starts threads that destroy CQs with 1, 2 and more unacknowledged events. Each line of the test starts
+/// another one.
+fn destroy_more_and_more() -> ! {
+    for events in 1.. {
+        std::thread::spawn(move || destroy_unacknowledged(events));
+        hear();
+    }
+    unreachable!("there are many numbers")
 }
 
 /// A run of the program in a process group of its own.
 struct Run {
     child: Child,
     hears: ChildStdin,
+    /// The lines of standard error, which are read one by one when a test takes them.
     lines: Receiver<String>,
+    /// The descriptor of standard error here.
+    errors: RawFd,
 }
 
 impl Run {
     fn new(options: &[&str], role: &str) -> Run {
+        Run::with_action(options, role, libc::SIG_DFL)
+    }
+
+    /// Starts a run with this action of SIGINT.
+    fn with_action(options: &[&str], role: &str, action: libc::sighandler_t) -> Run {
         let library = library();
         let mut command = Command::new(library.with_file_name("doorbell"));
         let fabric = format!("waits-{}-{role}", std::process::id());
         command.args(["run", "--fabric", &fabric, "--lib"]).arg(&library).args(options).arg("--");
         command.arg(std::env::current_exe().expect("the test has a file")).args(one_test(HERE, "program"));
         command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let usual = || {
+        let usual = move || {
             // SAFETY: the function takes only numbers. If a script runs the tests in the background, they
             // ignore SIGINT.
-            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            unsafe { libc::signal(libc::SIGINT, action) };
             Ok(())
         };
         // SAFETY: the closure only makes a system call.
         unsafe { command.pre_exec(usual) };
         let mut child = command.process_group(0).spawn().expect("it starts");
         let hears = child.stdin.take().expect("it is piped");
-        let errors = BufReader::new(child.stderr.take().expect("it is piped"));
-        let (prints, lines) = channel();
+        let stderr = child.stderr.take().expect("it is piped");
+        let errors = stderr.as_raw_fd();
+        let (prints, lines) = sync_channel(0);
         std::thread::spawn(move || {
-            errors.lines().map_while(Result::ok).try_for_each(|line| prints.send(line))
+            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| prints.send(line))
         });
-        Run { child, hears, lines }
+        Run { child, hears, lines, errors }
     }
 
     /// The next line that Doorbell prints.
@@ -303,6 +380,18 @@ impl Run {
                 return line;
             }
             eprintln!("{parts:?} are not in: {line}");
+        }
+    }
+
+    /// Fills the pipe of standard error.
+    fn fill(&self) {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NONBLOCK);
+        let mut pipe = options.open(format!("/proc/self/fd/{}", self.errors)).expect("it is open");
+        // The thread that reads may take some bytes, until it waits for the test.
+        for _ in 0..10 {
+            while pipe.write(b"full\n").is_ok() {}
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -335,12 +424,16 @@ impl Drop for Run {
 /// is explained at once, too.
 fn is_explained(role: &str, parts: &[&str], is_hopeless: bool) {
     let run = Run::new(&["--explain-after", "1ms"], role);
-    let line = run.line_with(parts);
-    assert_eq!(run.end_by(libc::SIGTERM, false), [line], "{role}: once more, at the signal");
+    run.line_with(parts);
+    let at_signal = |lines: Vec<String>| {
+        let is_there = lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(is_there, "{role}: once more, at the signal: {lines:?}");
+    };
+    at_signal(run.end_by(libc::SIGTERM, false));
     if is_hopeless {
         let run = Run::new(&[], role);
-        let line = run.line_with(parts);
-        assert_eq!(run.end_by(libc::SIGINT, true), [line], "{role}: once more, at the signal");
+        run.line_with(parts);
+        at_signal(run.end_by(libc::SIGINT, true));
     }
 }
 
@@ -386,7 +479,8 @@ fn a_request_that_is_repeated_without_end_is_explained() {
         &["ibv_poll_cq of process ", "waits for work request 1 (SEND, wr_id 0x0)", why],
         true,
     );
-    is_explained("rnr-asleep", &["process ", "waits for work request 1 (SEND, wr_id 0x0)", why], false);
+    let parts = ["work request 1 (SEND, wr_id 0x0) of QP ", " of process ", " waits until QP ", why];
+    is_explained("rnr-asleep", &parts, false);
 }
 
 #[test]
@@ -397,24 +491,71 @@ fn a_poll_for_unsignalled_requests_is_explained() {
 
 #[test]
 fn a_wait_for_a_peer_that_has_exited_is_explained() {
-    let why = ["waits for a message to QP ", "but the process of the peer, QP ", "has exited"];
-    for (role, call) in [("peer", "ibv_poll_cq of process "), ("peer-event", "ibv_get_cq_event of process ")]
-    {
-        is_explained(role, &[&why[..], &[call]].concat(), true);
-    }
+    let [poll, message] = ["ibv_poll_cq of process ", "waits for a message to QP "];
+    let why = ["which cannot come: the process of the peer, QP ", " of process ", ", has exited"];
+    is_explained("peer", &[&[poll, message], &why[..]].concat(), true);
+    let why = "which cannot come: no process has the QP number of the peer, ";
+    is_explained("peer-event", &["ibv_get_cq_event of process ", message, why], true);
+    let why = "which cannot come from the QP's path; no port has the LID of the path, ";
+    is_explained("elsewhere", &[poll, message, why], true);
     let why = ["timeout is 0, so the request waits without end; the responder's process", "has exited"];
     is_explained("timeout", &[&why[..], &["ibv_poll_cq of process "]].concat(), true);
 }
 
 #[test]
 fn a_program_that_waits_rightly_is_left_alone() {
-    let mut run = Run::new(&["--explain-after", "1ms"], "rightly");
-    for events in 1..4 {
-        // The line needs several looks at all waits.
-        let line = run.line();
-        assert!(line.contains("ibv_destroy_cq") && line.contains(&format!(": {events} event")), "{line}");
-        run.hears.write_all(b"on\n").expect("it listens");
+    for role in ["rightly", "rightly-asleep"] {
+        let mut run = Run::new(&["--explain-after", "1ms"], role);
+        for events in 1..4 {
+            // The line needs several looks at all waits.
+            let line = run.line();
+            let is_it = line.contains("ibv_destroy_cq") && line.contains(&format!(": {events} event"));
+            assert!(is_it, "{role}: {line}");
+            run.hears.write_all(b"on\n").expect("it listens");
+        }
+        let lines = run.end_by(libc::SIGINT, true);
+        assert!(lines.iter().all(|line| line.contains("ibv_destroy_cq")), "{role}: {lines:?}");
     }
-    let lines = run.end_by(libc::SIGINT, true);
-    assert!(lines.iter().all(|line| line.contains("ibv_destroy_cq")), "{lines:?}");
+}
+
+#[test]
+fn a_program_with_one_thread_that_waits_rightly_is_left_alone() {
+    // A server waits for new clients, a peer writes to memory that the program polls, and a program computes.
+    let runs = [("server", &[][..]), ("written", &[]), ("seldom", &["--explain-after", "1ms"])];
+    for (role, run) in runs.map(|(role, options)| (role, Run::new(options, role))) {
+        let line = run.line();
+        assert!(line.contains("ibv_destroy_cq"), "{role}: {line}");
+    }
+}
+
+#[test]
+fn a_signal_reaches_the_program_although_nobody_reads_the_lines() {
+    let run = Run::new(&[], "unacknowledged");
+    let line = run.line_with(&["ibv_destroy_cq of process "]);
+    let waiting = line.split(' ').nth(3).expect("the PID");
+    let parent = || {
+        let stat = std::fs::read_to_string(format!("/proc/{waiting}/stat")).expect("it waits");
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).map(str::to_owned)
+    };
+    let program = parent();
+    run.fill();
+    // SAFETY: the function takes only numbers.
+    assert_eq!(unsafe { libc::kill(run.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    let begin = Instant::now();
+    while parent() == program {
+        assert!(begin.elapsed() < HANGS, "the program still runs");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_signal_that_the_program_ignores_explains_nothing() {
+    let mut run = Run::with_action(&["--explain-after", "1ms"], "rightly", libc::SIG_IGN);
+    run.line_with(&[": 1 event"]);
+    // SAFETY: the function takes only numbers.
+    assert_eq!(unsafe { libc::kill(run.child.id() as libc::pid_t, libc::SIGINT) }, 0);
+    run.hears.write_all(b"on\n").expect("it listens");
+    let line = run.line_with(&[": 2 event"]);
+    let lines = run.end_by(libc::SIGTERM, false);
+    assert!(lines.contains(&line), "{lines:?}");
 }

@@ -649,7 +649,7 @@ fn many_qps_in_error_are_not_told_of_each() {
     };
     let lines = said(&launch(Link::Ib));
     assert_eq!(lines.len(), 21, "{lines:#?}");
-    assert_eq!(lines[20], "doorbell: further QPs in error and further waits are not explained");
+    assert_eq!(lines[20], "doorbell: further QPs in error are not explained");
     assert_eq!(said(&Launch { quiet: true, ..launch(Link::Ib) }), Vec::<String>::new());
 }
 

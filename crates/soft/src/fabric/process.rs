@@ -296,11 +296,6 @@ impl Process {
         met.or_else(|| self.member_of(qpn).map(|member| member.number()))
     }
 
-    /// PID of the process that was last met under this QP number's slot; 0 if none is known.
-    pub(crate) fn last_met(&self, qpn: u32) -> u32 {
-        lock(&self.met).get(&slot_of(qpn)).copied().unwrap_or(0)
-    }
-
     /// Opens the process in a slot; `None` if the slot is free, or the process has exited or has not answered
     /// yet.
     fn open(&'static self, slot: u32, meetings: &mut HashMap<u32, Meeting>) -> std::io::Result<Option<Peer>> {

@@ -25,6 +25,8 @@ const WAKE: u64 = 0;
 /// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
 /// programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Polls try to start the thread at most once in this time, because an attempt that fails is costly.
+const START_EVERY: Duration = Duration::from_millis(100);
 
 /// An object with work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
@@ -61,6 +63,8 @@ pub(crate) struct Progress {
     started: Mutex<bool>,
     /// A copy of `started`, which is read without the lock.
     runs: AtomicBool,
+    /// The last time when the thread could not be started.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// A peer that may exit.
@@ -89,6 +93,7 @@ impl Progress {
             all,
             started: Mutex::new(false),
             runs: AtomicBool::new(false),
+            failed: Mutex::default(),
         })
     }
 
@@ -162,13 +167,18 @@ impl Progress {
         lock(&self.sleeping).push(what);
     }
 
-    /// Starts the thread, if it does not run.
+    /// Starts the thread, if it does not run, and if it could be started [`START_EVERY`] ago.
     #[inline]
     pub(crate) fn start(&'static self) {
         // Relaxed: an old value only leads to another call of `wake`.
-        if !self.runs.load(Relaxed) {
+        if !self.runs.load(Relaxed) && self.may_start() {
             self.wake();
         }
+    }
+
+    #[cold]
+    fn may_start(&self) -> bool {
+        lock(&self.failed).is_none_or(|failed| failed.elapsed() >= START_EVERY)
     }
 
     /// Checks all sleeping objects.
@@ -217,6 +227,7 @@ impl Progress {
             // If the thread cannot be started now, the next call tries again. The program's polls help too.
             *started = start(self);
             self.runs.store(*started, Relaxed);
+            *lock(&self.failed) = (!*started).then(Instant::now);
         }
         drop(started);
         // The write fails if the counter is full, but then the thread wakes anyway.
@@ -256,4 +267,19 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 /// readable.
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_seldom_try_to_start_a_thread_that_cannot_start() {
+        let progress = Progress::new().expect("there are descriptors");
+        assert!(progress.may_start());
+        *lock(&progress.failed) = Some(Instant::now() + START_EVERY);
+        assert!(!progress.may_start());
+        *lock(&progress.failed) = Instant::now().checked_sub(START_EVERY);
+        assert!(progress.may_start());
+    }
 }

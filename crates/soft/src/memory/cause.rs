@@ -282,6 +282,9 @@ impl Display for Cause {
             Check::CqFull => write!(f, "the CQ of the responder's RECVs was full with {found} completions"),
             Check::NoRecv if found == 0 => f.write_str("the responder had no RECV posted"),
             Check::NoRecv => write!(f, "the responder had no RECV posted, even after {found} RNR retries"),
+            // No port has LID 0 or GID 0: the program has not set the address.
+            Check::Lid if found == 0 => f.write_str("no port has the LID of the path, 0"),
+            Check::Gid if (found, other) == (0, 0) => f.write_str("no port has the GID of the path, ::"),
             Check::Lid => {
                 let elsewhere = elsewhere(|fabric| u64::from(fabric.lid()) == found);
                 write!(f, "no port has the LID of the path, {found:#x}{elsewhere}")
@@ -408,6 +411,13 @@ mod tests {
         }
         record.clear();
         assert_eq!(record.read(), None);
+    }
+
+    #[test]
+    fn an_address_that_was_not_set_belongs_to_nobody() {
+        let lid = Cause::of(Check::Lid, 0).to_string();
+        assert_eq!(lid, "no port has the LID of the path, 0");
+        assert_eq!(Cause::of(Check::Gid, 0).to_string(), "no port has the GID of the path, ::");
     }
 
     proptest::proptest! {

@@ -2,6 +2,7 @@
 
 use crate::fabric::process::Process;
 use crate::sync::{Anew, thread_id};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 static CALLS: Anew<Vec<Call>> = Anew::new(Vec::new());
@@ -30,7 +31,7 @@ enum CallPlace {
     /// In a function of this library, until the [`WaitingCall`] is dropped.
     Library,
     /// In rdma_destroy_id(3), outside this library. `thread` waits for the condition variable of the id at
-    /// address `id`.
+    /// address `id`. `misses` counts the looks since it was found there.
     DestroyId { thread: u32, id: u64, misses: u32 },
 }
 
@@ -53,7 +54,13 @@ impl Drop for WaitingCall {
 fn add(name: &'static str, event: String, place: CallPlace) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Relaxed);
-    CALLS.lock().push(Call { number, name, event, place });
+    let mut calls = CALLS.lock();
+    // The thread's last rdma_destroy_id(3) is over.
+    if let CallPlace::DestroyId { thread: own, .. } = place {
+        calls.retain(|call| !matches!(call.place, CallPlace::DestroyId { thread, .. } if thread == own));
+    }
+    calls.push(Call { number, name, event, place });
+    drop(calls);
     if let Some(process) = *PROCESS.lock() {
         process.progress.start();
     }
@@ -68,7 +75,7 @@ pub(crate) fn destroys_id(id: u64, events: u32) {
         let event = format!(
             "rdma_ack_cm_event: the program got {events} of the id's events, and has not acknowledged all"
         );
-        add("rdma_destroy_id", event, CallPlace::DestroyId { thread: thread_id(), id, misses: 0 });
+        add("rdma_destroy_id", event, CallPlace::DestroyId { thread: thread_id(), id, misses: 1 });
     }
 }
 
@@ -89,13 +96,21 @@ pub(super) fn uses_cm() -> bool {
 
 /// The names of the calls that wait now, and the events that they wait for.
 pub(super) fn waiting() -> Vec<(&'static str, String)> {
+    let of_ids = |call: &Call| match call.place {
+        CallPlace::DestroyId { thread, id, .. } => Some((call.number, thread, id)),
+        CallPlace::Library => None,
+    };
+    let destroyed: Vec<_> = CALLS.lock().iter().filter_map(of_ids).collect();
+    // No thread of the program waits for the lock while this thread reads files.
+    let waits = |&(number, thread, id): &(u64, u32, u64)| (number, waits_within(thread, id));
+    let seen: HashMap<u64, bool> = destroyed.iter().map(waits).collect();
     let mut calls = CALLS.lock();
-    calls.retain_mut(|call| match &mut call.place {
-        CallPlace::DestroyId { thread, id, misses } => {
-            *misses = if waits_within(*thread, *id) { 0 } else { *misses + 1 };
+    calls.retain_mut(|call| match (&mut call.place, seen.get(&call.number)) {
+        (CallPlace::DestroyId { misses, .. }, Some(waits)) => {
+            *misses = if *waits { 0 } else { *misses + 1 };
             *misses < MISSES
         }
-        CallPlace::Library => true,
+        _ => true,
     });
     let is_seen = |call: &&Call| !matches!(call.place, CallPlace::DestroyId { misses: 1.., .. });
     calls.iter().filter(is_seen).map(|call| (call.name, call.event.clone())).collect()
@@ -115,6 +130,15 @@ fn waits_within(thread: u32, address: u64) -> bool {
 mod tests {
     use super::*;
     use std::sync::{Arc, Condvar, Mutex};
+
+    #[test]
+    fn a_thread_destroys_one_id_at_a_time() {
+        (0..3).for_each(|id| destroys_id(id, 1));
+        let own =
+            |call: &&Call| matches!(call.place, CallPlace::DestroyId { thread, .. } if thread == thread_id());
+        assert_eq!(CALLS.lock().iter().filter(own).count(), 1);
+        assert!(waiting().is_empty(), "the thread does not wait");
+    }
 
     #[test]
     fn a_thread_is_found_that_waits_for_a_word_of_an_object() {

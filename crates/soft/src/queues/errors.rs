@@ -12,8 +12,36 @@ use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// Maximum number of reports that a process prints.
+/// Lines of one kind, of which a process prints only the first ones.
+pub(super) struct FewLines {
+    said: AtomicU32,
+    /// The line that follows the last one.
+    rest: &'static str,
+}
+
+/// The number of lines of a kind that a process prints.
 const MOST: u32 = 20;
+
+impl FewLines {
+    pub(super) const fn new(rest: &'static str) -> FewLines {
+        FewLines { said: AtomicU32::new(0), rest }
+    }
+
+    /// Prints a line, unless the process has printed [`MOST`] lines of this kind already.
+    pub(super) fn say(&self, line: &str) {
+        match self.said.fetch_add(1, Relaxed) {
+            0..MOST => say(line),
+            MOST => say(self.rest),
+            _ => {}
+        }
+    }
+}
+
+/// Prints a line about a QP in error.
+fn say_line(line: &str) {
+    static LINES: FewLines = FewLines::new("further QPs in error are not explained");
+    LINES.say(line);
+}
 
 /// Whether a QP's error was already reported in this life of the QP.
 #[derive(Debug, Default)]
@@ -34,16 +62,6 @@ impl Said {
     /// Allows another report, because a reset begins another life of the QP.
     pub(crate) fn forget(&self) {
         self.0.store(false, Relaxed);
-    }
-}
-
-/// Prints a line about a QP or a wait, unless the process has printed [`MOST`] lines already.
-pub(super) fn say_line(line: &str) {
-    static LINES: AtomicU32 = AtomicU32::new(0);
-    match LINES.fetch_add(1, Relaxed) {
-        0..MOST => say(line),
-        MOST => say("further QPs in error and further waits are not explained"),
-        _ => {}
     }
 }
 

@@ -282,6 +282,11 @@ impl Cq {
         None
     }
 
+    /// The number of polls between two numbers of [`Cq::mark_polls`].
+    pub(super) fn polls_between(before: u32, now: u32) -> u32 {
+        now.wrapping_sub(before) / POLL
+    }
+
     /// The reads of the completion channel that a thread is in, as [`PipeReads::current`] returns them.
     pub(super) fn current_read(&self) -> Option<(u64, u64)> {
         self.reads.as_ref()?.current()

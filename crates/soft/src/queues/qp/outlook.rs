@@ -4,14 +4,14 @@ use super::waiting::{SendWait, WaitingWhat};
 use super::{Qp, Sends};
 use crate::engine::attempt::Obstacle;
 use crate::engine::diagnosis;
-use crate::memory::cause::Check;
+use crate::memory::cause::{Cause, Check};
 use crate::queues::cq::Cq;
 use crate::queues::errors::of_process;
 use crate::queues::qp::role::QpRole;
 use crate::sync::Anew;
 use doorbell_abi::CEnum;
 use doorbell_transport::{ack_timeout, takes_requests};
-use doorbell_verbs::{QpAttr, QpState, QpType, Span};
+use doorbell_verbs::{AccessFlags, QpAttr, QpState, QpType, Span};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
@@ -25,20 +25,24 @@ pub(in crate::queues) enum SendOutlook {
     Nothing,
     /// The next completion needs no call of the program, or its wait is not explained.
     MayComplete,
+    /// Unknown, because another thread uses the QP at this moment.
+    Unknown,
     /// None, because the last `count` requests are done and unsignalled. `is_any` says whether an earlier
     /// request of the QP was signalled.
     Unsignalled { count: u64, is_any: bool },
-    /// The oldest request waits without end.
-    Stuck(StuckRequest),
+    /// The oldest request waits without end. `is_hopeless` says whether no other process can end its wait.
+    Stuck { request: Awaited, is_hopeless: bool },
 }
 
-/// A send work request that waits without end.
+/// Something that a call waits for, and that does not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::queues) struct StuckRequest {
-    /// The request, and what it waits for.
-    pub(in crate::queues) what: String,
-    /// Whether no other process can end the wait.
-    pub(in crate::queues) is_hopeless: bool,
+pub(in crate::queues) struct Awaited {
+    /// A work request, a message or another event.
+    pub(in crate::queues) event: String,
+    /// A clause about the event, which begins with a verb.
+    pub(in crate::queues) clause: Option<String>,
+    /// The failed check behind the clause. Its text is costly.
+    pub(in crate::queues) why: Option<Cause>,
 }
 
 /// The completions of RECVs that a CQ may still get from a QP.
@@ -48,8 +52,10 @@ pub(in crate::queues) enum RecvOutlook {
     Nothing,
     /// A message may come.
     MayCome,
-    /// None, because the peer has exited. The text names QP and peer.
-    PeerGone(String),
+    /// Unknown, because another thread uses the QP at this moment.
+    Unknown,
+    /// This message cannot come, because there is no peer.
+    NoPeer(Awaited),
 }
 
 /// What is known about a request that waits, without the QP's lock.
@@ -89,9 +95,9 @@ impl Qp {
         [&self.send_cq, &self.recv_cq]
     }
 
-    /// What the send CQ may still get. A QP that another thread uses at this moment may complete anything.
+    /// What the send CQ may still get.
     pub(in crate::queues) fn send_outlook(&self) -> SendOutlook {
-        let Some(sends) = self.sends.try_lock() else { return SendOutlook::MayComplete };
+        let Some(sends) = self.sends.try_lock() else { return SendOutlook::Unknown };
         if let Some(front) = sends.queue.front() {
             let WaitingWhat::Send(send) = &front.what else { return SendOutlook::MayComplete };
             let request = send.request(front.number);
@@ -106,7 +112,7 @@ impl Qp {
             };
             // The diagnosis may read files, and a thread of the program must not wait for that.
             drop(sends);
-            return self.stuck(&waiter).map_or(SendOutlook::MayComplete, SendOutlook::Stuck);
+            return self.stuck(&waiter).unwrap_or(SendOutlook::MayComplete);
         }
         self.finished_sends(&sends)
     }
@@ -123,42 +129,55 @@ impl Qp {
         }
     }
 
-    /// The oldest request, if it waits without end.
-    fn stuck(&self, waiter: &Waiter) -> Option<StuckRequest> {
+    /// The outlook if the oldest request waits without end.
+    fn stuck(&self, waiter: &Waiter) -> Option<SendOutlook> {
         let process = self.requester.process;
         let Waiter { number, name, wr_id, attr, leads_here, unanswered, .. } = waiter;
         let dest = unanswered.dest_qpn;
         let peer = || format!("QP {dest:#x}{}", of_process(process.last_seen(dest).unwrap_or(0)));
-        let request =
-            || format!("work request {number} ({name}, wr_id {wr_id:#x}) of QP {:#x}", unanswered.from);
-        match waiter.wait?.obstacle() {
-            Obstacle::NoRecv(_) if attr.rnr_retry == Some(ANY_RETRIES) => Some(StuckRequest {
-                what: format!(
-                    "{}, which waits until {} has a RECV: rnr_retry is 7, so the request is sent again \
-                     without end",
-                    request(),
+        let (clause, why, is_hopeless) = match waiter.wait?.obstacle() {
+            Obstacle::NoRecv(_) if attr.rnr_retry == Some(ANY_RETRIES) => (
+                format!(
+                    "waits until {} has a RECV: rnr_retry is 7, so the request is sent again without end",
                     peer()
                 ),
+                None,
                 // A RECV that is missing in this process can only come from this process.
-                is_hopeless: process.is_own(dest),
-            }),
+                process.is_own(dest),
+            ),
             Obstacle::Silence if ack_timeout(attr.timeout.unwrap_or(0)) == Span::ZERO => {
                 let cause = match attr.ah_attr.filter(|_| !leads_here) {
                     Some(path) => diagnosis::nowhere(path.dlid, path.grh),
                     None => diagnosis::silent(process, unanswered),
                 };
-                Some(StuckRequest {
-                    what: format!(
-                        "{}, which waits for an answer of {}: timeout is 0, so the request waits without \
-                         end; {cause}",
-                        request(),
+                (
+                    format!(
+                        "waits for an answer of {}: timeout is 0, so the request waits without end",
                         peer()
                     ),
-                    is_hopeless: matches!(cause.check, Check::Ended | Check::Destroyed | Check::NoProcess),
-                })
+                    // If all checks succeed, the peer may be stopped, and may answer later.
+                    Some(cause).filter(|cause| cause.check != Check::Changed),
+                    matches!(cause.check, Check::Ended | Check::Destroyed | Check::NoProcess),
+                )
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let event = format!("work request {number} ({name}, wr_id {wr_id:#x}) of QP {:#x}", unanswered.from);
+        Some(SendOutlook::Stuck { request: Awaited { event, clause: Some(clause), why }, is_hopeless })
+    }
+
+    /// Whether a process other than this one lives that may write to this process's memory by this QP.
+    pub(in crate::queues) fn may_be_written(&self) -> bool {
+        let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+        let access = AccessFlags::from_bits_truncate(self.record.access.load(Relaxed));
+        let (process, dest) = (self.requester.process, self.record.dest_qpn.load(Relaxed));
+        access.intersects(rights) && self.is_connected() && !process.is_own(dest) && process.has_peer(dest)
+    }
+
+    /// Whether the QP is connected to a peer, and takes its requests.
+    fn is_connected(&self) -> bool {
+        let state = QpState::from_c(self.record.shown().state());
+        self.qp_type() != QpType::Ud && state.is_some_and(takes_requests)
     }
 
     /// What the CQ of RECVs may still get.
@@ -173,17 +192,28 @@ impl Qp {
         if recvs == 0 {
             return RecvOutlook::Nothing;
         }
-        let process = self.requester.process;
-        let dest = self.record.dest_qpn.load(Relaxed);
-        let is_connected = self.qp_type() != QpType::Ud
-            && QpState::from_c(self.record.shown().state()).is_some_and(takes_requests);
-        if !is_connected || process.is_own(dest) || process.has_peer(dest) {
+        if !self.is_connected() {
             return RecvOutlook::MayCome;
         }
-        let of = of_process(process.last_met(dest));
-        RecvOutlook::PeerGone(format!(
-            "a message to QP {:#x}, but the process of the peer, QP {dest:#x}{of}, has exited",
-            self.num()
-        ))
+        let path = match self.sends.try_lock() {
+            Some(sends) => sends.attr.ah_attr.filter(|_| !sends.leads_here),
+            None => return RecvOutlook::Unknown,
+        };
+        let process = self.requester.process;
+        let dest = self.record.dest_qpn.load(Relaxed);
+        let why = path.map(|path| diagnosis::nowhere(path.dlid, path.grh));
+        let clause = match why {
+            Some(_) => "cannot come from the QP's path".to_owned(),
+            None if process.is_own(dest) || process.has_peer(dest) => return RecvOutlook::MayCome,
+            None => match process.last_seen(dest) {
+                Some(pid) => format!(
+                    "cannot come: the process of the peer, QP {dest:#x}{}, has exited",
+                    of_process(pid)
+                ),
+                None => format!("cannot come: no process has the QP number of the peer, {dest:#x}"),
+            },
+        };
+        let event = format!("a message to QP {:#x}", self.num());
+        RecvOutlook::NoPeer(Awaited { event, clause: Some(clause), why })
     }
 }
