@@ -201,6 +201,7 @@ impl Part {
             InCore::Yes => last.advise(0, last.bytes, InCore::No),
             InCore::No => mapped.advise(0, bytes, InCore::No),
         }
+        // Release, and the base first: see `room`.
         self.base.store(mapped.base, Release);
         self.room.store(bytes, Release);
         maps.push(mapped);

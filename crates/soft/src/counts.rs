@@ -9,7 +9,9 @@ use doorbell_verbs::QpType;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// This process's record on the board; null until the process first counts something.
+/// This process's record on the board; null until the process first counts something. Release publishes the
+/// record to the threads that load the pointer by Acquire. The child of a fork(2) sets null while it has
+/// only one thread, so that store needs no ordering. The Acquire of a change from null has no use.
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether statistics were requested for this process.

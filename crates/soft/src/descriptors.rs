@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 /// refused as if too many files were open (`EMFILE`).
 pub(crate) const MOST: usize = 1 << 16;
 
-/// A set of file descriptors: one bit for each number.
+/// A set of file descriptors: one bit for each number. A bit publishes no other data, and all loads are
+/// Relaxed. So the AcqRel of the changes orders nothing.
 #[derive(Debug)]
 pub(crate) struct Descriptors([AtomicU64; MOST / 64]);
 

@@ -49,3 +49,4 @@ mod sync;
 mod tests;
 mod thread;
 mod watch;
+mod wr_opcode;

@@ -121,7 +121,8 @@ mod armed {
     const POINTS: usize = 64;
     const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
     /// `LEFT` has, for each point, how many more times the point must be reached until its action runs; 0 if
-    /// the point is not armed. `WHAT` has the action, a function without arguments.
+    /// the point is not armed. `WHAT` has the action, a function without arguments. SeqCst, because these
+    /// words are for tests alone. The Relaxed load only saves time at points that are not armed.
     static LEFT: [AtomicU32; POINTS] = [const { AtomicU32::new(0) }; POINTS];
     static WHAT: [AtomicUsize; POINTS] = [const { AtomicUsize::new(0) }; POINTS];
 

@@ -117,8 +117,9 @@ impl Interval {
     }
 }
 
-/// An activity of a system's threads whose time is measured separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An activity of a system's threads whose time is measured separately. Its JSON is its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// A server gets a response ready.
     Prepare,

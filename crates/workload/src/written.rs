@@ -122,13 +122,13 @@ fn posts(written: &Workload) -> Result<Posts, String> {
 }
 
 /// The pace at which threads post.
-fn pace(written: &Workload) -> LoadLoop {
-    match written.arrivals {
+fn pace(written: &Workload) -> Result<LoadLoop, String> {
+    Ok(match written.arrivals {
         Some(arrivals @ (Arrivals::Fixed | Arrivals::Poisson)) => {
-            LoadLoop::Open { arrivals, rate: written.rate.unwrap_or(0) }
+            LoadLoop::Open { arrivals, rate: filled(written.rate, "rate")? }
         }
         Some(Arrivals::Closed) | None => LoadLoop::Closed { think: written.think },
-    }
+    })
 }
 
 fn offset(written: &Workload) -> Option<BufferOffset> {
@@ -142,7 +142,7 @@ fn offset(written: &Workload) -> Option<BufferOffset> {
 fn uniform(written: Workload) -> Result<Resolved, String> {
     let window = written.given_window().map_err(|error| error.to_string())?;
     let work =
-        UniformWork { posts: posts(&written)?, window: filled(window, "window")?, pace: pace(&written) };
+        UniformWork { posts: posts(&written)?, window: filled(window, "window")?, pace: pace(&written)? };
     let counters = written.counters.zip(written.counter_stride);
     Ok(Resolved {
         work: ThreadWork::Uniform(work),

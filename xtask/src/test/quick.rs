@@ -23,7 +23,7 @@ struct Selection {
     below: &'static [&'static str],
 }
 
-const SELECTIONS: [Selection; 8] = [
+const SELECTIONS: [Selection; 9] = [
     Selection { package: "doorbell-nic", slow: &["limits::"], above: ("nic", &[]), below: &[] },
     Selection {
         package: "doorbell-sim",
@@ -55,6 +55,12 @@ const SELECTIONS: [Selection; 8] = [
         slow: &["tests::many", "tests::soak"],
         above: ("soft", &[]),
         below: &[],
+    },
+    Selection {
+        package: "doorbell-soft-models",
+        slow: &[],
+        above: ("models", &[""]),
+        below: &["doorbell-soft"],
     },
     Selection {
         package: "doorbell-soft-so",

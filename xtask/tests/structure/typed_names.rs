@@ -33,8 +33,8 @@ const TAKING_APART: [&str; 9] = [
 ];
 
 /// Names of variables and fields that hold names of resources or parts.
-const CALLED: [&str; 9] =
-    ["resource", "resources", "part", "parts", "meter", "bottleneck", "class", "limiter", "cache"];
+const CALLED: [&str; 10] =
+    ["resource", "resources", "part", "parts", "meter", "bottleneck", "class", "limiter", "cache", "phase"];
 
 /// The string literals in a line: start and text.
 fn texts(line: &str) -> Vec<(usize, &str)> {

@@ -8,6 +8,7 @@ use crate::table::{self, Align};
 use doorbell_lab::{OfSystem, Outcome, PhaseTime, Served, SystemWorkload, Timing};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
+use doorbell_systems::Phase;
 use std::fmt::Write;
 
 /// Parameters for which the profile chose a value other than the requested one. The text states the chosen
@@ -63,9 +64,15 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     if of.again > 0.0 {
         rows.push(("restarts", format!("{} times per operation", Digits(of.again, 4))));
     }
-    if let Some(Served { least, most }) = of.served {
+    if let Some(Served { least, most, never }) = of.served {
         let parts = format!("{} to {} of an even share", Digits(least, 2), Digits(most, 2));
         rows.push(("served, by client", parts));
+        if never > 0 {
+            rows.push((
+                "never served",
+                format!("{}, which the latency does not cover", counted(never, "client")),
+            ));
+        }
     }
     if o.dropped > 0 {
         rows.push(("dropped", counted(o.dropped, "message")));
@@ -100,9 +107,9 @@ dram_ns, dram_mb_per_s and forced_write_back_ns of [hierarchy].
 ";
 
 /// The phase that is not part of an operation.
-const BESIDE: &str = "tenant-pass";
+const BESIDE: Phase = Phase::TenantPass;
 /// The phase that every request has.
-const SERVED: &str = "prepare";
+const SERVED: Phase = Phase::Prepare;
 
 /// Table of an operation's time. Each phase has a row with its mean over the measured requests. The remaining
 /// time is network and stacks. The split is unknown if no whole request was measured, or if the phases take
@@ -124,7 +131,7 @@ fn phases(o: &Outcome, mean: f64) -> String {
         .phases
         .iter()
         .filter(of_it)
-        .map(|p| row(&p.phase, p.mean_ns, Some(p.mean_ns / mean)))
+        .map(|p| row(p.phase.name(), p.mean_ns, Some(p.mean_ns / mean)))
         .collect();
     rows.push(row("network and stacks", mean - spent, Some(1.0 - spent / mean)));
     if let Some(beside) = o.system().phases.iter().find(|p| p.phase == BESIDE) {

@@ -149,7 +149,8 @@ fn the_program_finds_files_and_signals_as_they_were() {
         let change = || {
             // SAFETY: the functions take only numbers and a local set.
             unsafe {
-                // A shell lets commands in the background ignore these, `launched` does not.
+                // A shell lets commands in the background ignore SIGINT and SIGQUIT, and nohup(1) lets a command
+                // ignore SIGHUP. `launched` does not.
                 for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
                     libc::signal(signal, libc::SIG_DFL);
                 }

@@ -1,8 +1,7 @@
 //! If cargo built the command but not the library, `doorbell run` builds the library.
 
 use crate::common::{doorbell, library, text};
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
@@ -15,6 +14,12 @@ while [ \"$1\" != --target-dir ]; do shift; done
 cp LIBRARY \"$2/release/libibverbs.so\"
 ";
 
+/// Copies a program.
+fn install(from: &Path, to: &Path) {
+    let done = Command::new("install").arg(from).arg(to).status().expect("install(1) runs");
+    assert!(done.success(), "{} is not copied", from.display());
+}
+
 /// A target directory for one test, with a release command and the fake cargo.
 struct Target(PathBuf);
 
@@ -26,9 +31,11 @@ impl Target {
         symlink("real", folder.join("target")).expect("a link can be made");
         let target = Target(folder);
         let cargo = CARGO.replace("LIBRARY", &library().display().to_string());
-        std::fs::write(target.0.join("cargo"), cargo).expect("it can be written");
-        std::fs::set_permissions(target.0.join("cargo"), Permissions::from_mode(0o755)).expect("its mode");
-        std::fs::copy(doorbell().get_program(), target.file("doorbell")).expect("it can be copied");
+        std::fs::write(target.0.join("cargo.sh"), cargo).expect("it can be written");
+        // The programs are installed by another process. If this process wrote them, a child that another test
+        // starts meanwhile could hold the open file, and execve(2) would fail with ETXTBSY.
+        install(&target.0.join("cargo.sh"), &target.0.join("cargo"));
+        install(Path::new(doorbell().get_program()), &target.file("doorbell"));
         std::fs::write(target.file("doorbell.d"), "").expect("it can be written");
         target
     }

@@ -38,7 +38,7 @@ fn measured(directory: &Path, program: &str, arguments: &str) -> Vec<PathBuf> {
     command
         .arg("--stats-json")
         .arg(directory.join("stats.json"))
-        .args(["--", "timeout", "60", "sh", "-c", &script]);
+        .args(["--", "timeout", "150", "sh", "-c", &script]);
     let output = command.output().expect("doorbell runs");
     assert!(output.status.success(), "{}", text(&output));
     let files = std::fs::read_dir(directory).expect("it can be listed").flatten();

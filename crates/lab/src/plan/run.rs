@@ -110,7 +110,7 @@ impl Run {
         self.planned().number(key)
     }
 
-    /// Number of operations per signalled one; `None` for a system without the option `signal_every`.
+    /// Number of operations per signalled one; `None` for a system, which decides for itself.
     pub(crate) fn signal_every(&self) -> Option<u64> {
         self.planned().signal_every()
     }

@@ -37,7 +37,7 @@ impl Planned for SystemWorkload {
     }
 
     fn signal_every(&self) -> Option<u64> {
-        self.get("signal_every")
+        None
     }
 
     fn timed(&self, warmup: Duration, duration: Duration) -> Work {

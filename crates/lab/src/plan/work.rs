@@ -33,7 +33,7 @@ pub(super) trait Planned {
     /// Value of a numeric option after defaults and limits; `None` if the option is absent or not a number.
     fn number(&self, key: &str) -> Option<u64>;
 
-    /// One of this many operations is signalled; `None` for a system without the option `signal_every`.
+    /// One of this many operations is signalled; `None` for a system, which decides for itself.
     fn signal_every(&self) -> Option<u64>;
 
     /// The work with this warm-up and duration.

@@ -131,6 +131,8 @@ pub struct Served {
     pub least: f64,
     /// Operations of the client with the most, relative to the mean client.
     pub most: f64,
+    /// Number of clients that completed no operation. The latency does not cover them.
+    pub never: u64,
 }
 
 impl Served {
@@ -138,7 +140,8 @@ impl Served {
     pub(crate) fn of(done: impl Iterator<Item = u64> + Clone) -> Option<Served> {
         let (all, clients) = (done.clone().sum::<u64>(), done.clone().count());
         let part = |done: Option<u64>| done.unwrap_or(0) as f64 * clients as f64 / all as f64;
-        (all > 0).then(|| Served { least: part(done.clone().min()), most: part(done.max()) })
+        let never = done.clone().filter(|done| *done == 0).count() as u64;
+        (all > 0).then(|| Served { least: part(done.clone().min()), most: part(done.max()), never })
     }
 }
 
@@ -302,8 +305,8 @@ mod tests {
     #[test]
     fn shares_are_by_what_is_even() {
         let of = |done: &[u64]| Served::of(done.iter().copied());
-        assert_eq!(of(&[3, 3, 3]), Some(Served { least: 1.0, most: 1.0 }));
-        assert_eq!(of(&[0, 2, 4, 2]), Some(Served { least: 0.0, most: 2.0 }));
+        assert_eq!(of(&[3, 3, 3]), Some(Served { least: 1.0, most: 1.0, never: 0 }));
+        assert_eq!(of(&[0, 2, 4, 2]), Some(Served { least: 0.0, most: 2.0, never: 1 }));
         assert_eq!((of(&[0, 0]), of(&[])), (None, None));
     }
 }

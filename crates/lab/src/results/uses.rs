@@ -200,7 +200,8 @@ impl From<&(u32, Uncore)> for UncoreUse {
 pub struct PhaseTime {
     /// Name of the phase: `prepare`, `compute`, `respond`, `client-scan`, `tenant-pass`, `post`, `wait`,
     /// `partition`, `build`, `probe`.
-    pub phase: String,
+    #[schemars(with = "String")]
+    pub phase: Phase,
     /// Number of times that the phase ran.
     pub times: u64,
     /// Mean duration in nanoseconds.
@@ -212,7 +213,7 @@ impl PhaseTime {
     pub(crate) fn of(measured: &Measured) -> Vec<PhaseTime> {
         let all = Phase::ALL.iter().zip(&measured.phases).filter(|(_, spent)| spent.times > 0);
         let time = |(phase, spent): (&Phase, &Spent)| PhaseTime {
-            phase: phase.name().to_owned(),
+            phase: *phase,
             times: spent.times,
             mean_ns: spent.picoseconds as f64 / spent.times as f64 / 1e3,
         };

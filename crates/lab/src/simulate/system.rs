@@ -4,8 +4,8 @@ use super::audit;
 use super::steered::steered;
 use crate::asked::SystemWorkload;
 use crate::results::{
-    Cache, Certainty, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse,
-    Utilization, busiest, hash_text, used_by_operations,
+    Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
+    busiest, hash_text, used_by_operations,
 };
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
@@ -15,21 +15,6 @@ use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::{Interval, Measured, site};
 use doorbell_verbs::RunError;
 use std::time::Instant;
-
-/// A sentence if some of the competing clients completed no operation, but other clients did.
-fn starved(done: impl Iterator<Item = u64>) -> Option<String> {
-    let (mut clients, mut never) = (0, 0);
-    for done in done {
-        clients += 1;
-        never += u32::from(done == 0);
-    }
-    (0 < never && never < clients).then(|| {
-        format!(
-            "{never} of {clients} clients were never served, so the latency covers only the \
-             served clients"
-        )
-    })
-}
 
 /// Runs a system once. Its bottleneck is the busiest resource, not confirmed by reruns.
 pub(crate) fn run_once(
@@ -56,7 +41,6 @@ pub(crate) fn run_once(
     let served = w.competes().then(|| Served::of(all.iter().map(|client| client.done))).flatten();
     let mut everybody = servers.clone();
     everybody.add(&clients);
-    let starved = served.and_then(|_| starved(all.iter().map(|client| client.done)));
     drop(all);
     let m = cluster.metrics();
     if let Some(what) = audit::fault_of_devices(&m) {
@@ -79,10 +63,7 @@ pub(crate) fn run_once(
     };
     Ok(Outcome {
         mops,
-        interval: Certainty {
-            unsettled: shown.certainty.unsettled.clone().or(starved),
-            ..shown.certainty.clone()
-        },
+        interval: shown.certainty.clone(),
         measured: shown.measured.clone(),
         waits: shown.waits.clone(),
         latency_ns: shown.latency,
@@ -103,19 +84,4 @@ pub(crate) fn run_once(
         without_effect: m.without_effect,
         of: OutcomeOf::System(Box::new(of)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_that_are_never_served_are_told_where_others_are() {
-        let of = |done: &[u64]| starved(done.iter().copied());
-        assert_eq!(
-            of(&[0, 2, 0]).unwrap(),
-            "2 of 3 clients were never served, so the latency covers only the served clients"
-        );
-        assert_eq!((of(&[1, 2]), of(&[0, 0]), of(&[])), (None, None, None));
-    }
 }

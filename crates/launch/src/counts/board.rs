@@ -4,6 +4,12 @@
 //! The launcher creates one board for all programs of a run. A program that does not find this board creates
 //! its own. The writer may be killed at any time, so each update is a single atomic operation. A record is
 //! filled before it is added to a list, and a number changes by one store.
+//!
+//! Memory orderings: `create` stores `magic` last, by Release, and `open` loads it by Acquire. So a program
+//! that opens the board sees `used`. A list changes only by the Release compare-and-swap in `list`. Each
+//! swap continues the release sequence of the swaps before it. So the Acquire load of the list in `listed`
+//! sees all its records as they were added, and the loads of `before` need no ordering. `used` and `full`
+//! are a counter and a flag, and order nothing. No allocation is ever freed, so a new record holds zeros.
 
 use crate::process_start::ProcessStart;
 use crate::sealed::{self, InCore, Part, Remapper, STEP};
@@ -198,9 +204,10 @@ impl Board {
 
     /// The records of a list, in the order in which they were added.
     pub(crate) fn listed<T: Listed>(&self, list: &AtomicU64) -> Vec<&T> {
-        // A list cannot have more records than there is room for, unless a program has overwritten the board.
-        let most = self.head().used.load(Relaxed) / size_of::<T>() as u64;
         let mut at = list.load(Acquire);
+        // A list cannot have more records than there is room for, unless a program has overwritten the board. The
+        // load comes after the list's, so that it covers all of the list's records.
+        let most = self.head().used.load(Relaxed) / size_of::<T>() as u64;
         let mut records = Vec::new();
         while at != 0 && (records.len() as u64) < most {
             let Some([record]) = self.slice::<T>(at, 1) else { break };

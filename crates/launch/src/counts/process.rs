@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A process on a board. A process that becomes another program (execve(2)) has two records.
+///
+/// The fields up to `command_bytes`, except `told`, are stored before `Board::list` publishes the record. So
+/// they are stored and loaded Relaxed. The bytes of the command line are, too.
 #[repr(C)]
 #[derive(Debug)]
 struct ProcessRecord {
@@ -116,6 +119,7 @@ impl<'b> ProcessCounts<'b> {
 
     /// Whether the process has made QPs or posted to SRQs. A process with an SRQ of XRC may have no QP.
     pub fn has_any(&self) -> bool {
+        // Relaxed: only the presence of a QP matters here. `qps` loads the list by Acquire.
         self.record.qps.load(Relaxed) != 0 || self.srq().posts().next().is_some()
     }
 
@@ -137,6 +141,7 @@ impl<'b> ProcessCounts<'b> {
 
     /// Marks the process's statistics as reported.
     pub(crate) fn set_told(&self) {
+        // Release, for the Acquire in `is_told`: a launcher that sees the mark sees the reported counts, too.
         self.record.told.store(1, Release);
     }
 

@@ -45,20 +45,25 @@ impl PostedShape {
         !self.inline && self.payload > 0
     }
 
-    /// The shape of a key, and the length of its list.
-    fn from_key(key: u64) -> (PostedShape, u32) {
+    /// The shape of a key, and the length of its list. `None` for a key of no shape, because the program can
+    /// overwrite its board.
+    fn from_key(key: u64) -> Option<(PostedShape, u32)> {
         let shape = PostedShape {
-            opcode: Opcode::ALL[(key >> OPCODE_AT) as usize & 0xf],
+            opcode: *Opcode::ALL.get((key >> OPCODE_AT) as usize & 0xf)?,
             payload: key as u32,
             sges: (key >> SGES_AT) as u32 & 0xff,
             inline: key >> INLINE_AT & 1 != 0,
             signaled: key >> SIGNALED_AT & 1 != 0,
         };
-        (shape, (key >> LIST_AT) as u32 & 0xffff)
+        Some((shape, (key >> LIST_AT) as u32 & 0xffff))
     }
 }
 
 /// The counts of a QP on a board.
+///
+/// All accesses are Relaxed. `num` and `qp_type` are stored before `Board::list` publishes the record. The
+/// other words are counters, which order nothing. Only the holder of the [`QpCounter`] changes them. So a
+/// load and a store suffice, and a reader may find counts of different moments.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct QpRecord {
@@ -476,12 +481,12 @@ impl QpCounts {
     /// Work requests by their shape and by the length of their list.
     pub(crate) fn sends(&self) -> BTreeMap<(PostedShape, u32), u64> {
         let mut all = BTreeMap::new();
-        for (key, lists) in &self.uniform {
-            let (shape, length) = PostedShape::from_key(*key);
+        let of_key = |(key, n): &(u64, u64)| PostedShape::from_key(*key).map(|shape| (shape, *n));
+        for ((shape, length), lists) in self.uniform.iter().filter_map(of_key) {
             *all.entry((shape, length)).or_default() += lists * u64::from(length);
         }
-        for (key, n) in &self.mixed {
-            *all.entry(PostedShape::from_key(*key)).or_default() += n;
+        for (shape, n) in self.mixed.iter().filter_map(of_key) {
+            *all.entry(shape).or_default() += n;
         }
         all
     }
@@ -489,7 +494,8 @@ impl QpCounts {
     /// Lists by length. Each list took one doorbell.
     pub(crate) fn doorbells(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
-        let uniform = self.uniform.iter().map(|(key, n)| (PostedShape::from_key(*key).1, n));
+        let length = |key| PostedShape::from_key(key).map(|(_, length)| length);
+        let uniform = self.uniform.iter().filter_map(|(key, n)| Some((length(*key)?, n)));
         let mixed = self.mixed_lists.iter().map(|(length, n)| (*length as u32, n));
         for (length, n) in uniform.chain(mixed) {
             *all.entry(length).or_default() += n;
@@ -549,13 +555,17 @@ mod tests {
             for (payload, sges, inline, signaled) in [(u32::MAX, 32, true, false), (0, 0, false, true)] {
                 let shape = PostedShape { opcode, payload, sges, inline, signaled };
                 for list in [1, 1 << 15] {
-                    assert_eq!(
-                        PostedShape::from_key(shape.key() | u64::from(list) << LIST_AT),
-                        (shape, list)
-                    );
+                    let key = shape.key() | u64::from(list) << LIST_AT;
+                    assert_eq!(PostedShape::from_key(key), Some((shape, list)));
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_key_without_opcode_is_no_shape() {
+        let keys = (0..16).map(|opcode| opcode << OPCODE_AT);
+        assert_eq!(keys.filter(|key| PostedShape::from_key(*key).is_some()).count(), Opcode::ALL.len());
     }
 
     #[test]

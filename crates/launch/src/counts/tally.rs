@@ -1,4 +1,9 @@
 //! Counts by key, fast for keys that repeat many times in a row.
+//!
+//! Only one thread at a time changes a tally, because its caller holds a lock. So this thread loads its own
+//! stores Relaxed. Readers hold no lock, and may be in another process. Two kinds of Release stores publish
+//! to the Acquire loads in `TallyRecord::counts`. A table's offset is stored after the table is filled. A
+//! count is stored after its key, so a reader loads the count first.
 
 use super::board::{Board, BoardRecord};
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -55,7 +60,11 @@ impl TallyRecord {
     /// The keys with counts above 0, in order of the keys.
     pub(crate) fn counts(&self, board: &Board) -> Vec<(u64, u64)> {
         let slots = slots(board, self.table.load(Acquire)).unwrap_or_default();
-        let counts = slots.iter().map(|slot| (slot.key.load(Relaxed), slot.count.load(Acquire)));
+        // The count comes first: Acquire lets a thread that sees a count see its key, too.
+        let counts = slots.iter().map(|slot| {
+            let count = slot.count.load(Acquire);
+            (slot.key.load(Relaxed), count)
+        });
         let mut counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
         counts

@@ -80,6 +80,7 @@ pub(super) fn put_before() -> io::Result<Front> {
     // If SIGCHLD were ignored, the exit status of a child would be lost.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
     let pid = getpid().as_raw_pid();
+    // This calls libc, because rustix has no stable fork(2).
     // SAFETY: this process has one thread, because the command has started none yet.
     match unsafe { libc::fork() } {
         0 => Ok(Front { pid, blocked, children }),

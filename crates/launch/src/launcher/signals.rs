@@ -115,6 +115,7 @@ pub(super) fn for_child(command: &mut Command, blocked: sigset_t, children: libc
 
 /// Sends a signal. The process need not exist any more.
 pub(super) fn send(to: pid_t, signal: c_int) {
+    // This calls libc, because rustix does not send real-time signals.
     // SAFETY: the call takes numbers.
     unsafe { libc::kill(to, signal) };
 }

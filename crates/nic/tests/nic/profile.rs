@@ -57,7 +57,7 @@ fn a_profile_is_named_as_its_file_and_its_host_as_its_processor() {
     let mut names: Vec<String> = files.map(|file| profile_of_file(&file.unwrap().path())).collect();
     names.sort();
     assert_eq!(names, Profile::names().collect::<Vec<_>>());
-    assert!(Profile::host_names().any(|host| host == "e5-2683-v3") && Profile::host_names().count() == 5);
+    assert!(Profile::host_names().any(|host| host == "e5-2683-v3"));
 }
 
 /// The name of a profile's file. The built-in profile of this name must contain the name, too.

@@ -2,6 +2,7 @@
 //! that both sides must see, and the cause that Doorbell must print.
 
 use crate::common::launch;
+use crate::common::own_time::HANGS;
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, call, to_lid};
 use doorbell_abi::ibv_qp_attr_mask::*;
@@ -15,7 +16,7 @@ use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType, WcStatus};
 use libc::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
@@ -56,8 +57,6 @@ const LONG: u32 = 1000;
 const QKEY: u32 = crate::common::verbs::QKEY;
 /// A key that no region has.
 const NO_KEY: u32 = 0xdead_0001;
-/// The longest wait for a completion that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// `IBV_WR_LOCAL_INV`, `IBV_WR_BIND_MW`, `IBV_ACCESS_MW_BIND`, `IBV_MW_TYPE_2`.
 const WR_LOCAL_INV: u32 = 7;
 const WR_BIND_MW: u32 = 8;
@@ -143,7 +142,7 @@ impl Side {
         let begin = Instant::now();
         let mut polled = self.poll();
         while polled.statuses.is_empty() && !polled.is_lost {
-            assert!(begin.elapsed() < PATIENCE, "{error}: no completion");
+            assert!(begin.elapsed() < HANGS, "{error}: no completion");
             polled = self.poll();
         }
         self.tell(&polled);

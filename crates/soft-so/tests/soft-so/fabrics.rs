@@ -1,7 +1,7 @@
 //! Tests peers of other fabrics, peers that have exited or whose memory cannot be opened, and files that
 //! fabrics leave behind.
 
-use crate::common::own_time::OwnTime;
+use crate::common::own_time::{HANGS, OwnTime};
 use crate::common::running::{Running, alone, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, open_device, to_gid, to_lid};
 use crate::common::{counting, finish, installed, launch, leaves_something, of_qps, own_program, text};
@@ -370,7 +370,7 @@ fn meet_unreachable(cause: &str) {
     // SAFETY: the channel is live.
     let mut fd = libc::pollfd { fd: unsafe { (*channel).fd }, events: libc::POLLIN, revents: 0 };
     // SAFETY: the array has one entry.
-    assert_eq!(unsafe { libc::poll(&mut fd, 1, 60_000) }, 1, "it sleeps for ever");
+    assert_eq!(unsafe { libc::poll(&mut fd, 1, HANGS.as_millis() as c_int) }, 1, "it sleeps for ever");
     one(0, SendOp::Send);
     node.completion(WcStatus::RetryExcErr);
     assert!(begin.elapsed() < 2 * AT_MOST, "{:?}", begin.elapsed());

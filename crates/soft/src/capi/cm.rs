@@ -5,6 +5,7 @@ use crate::device;
 use crate::errno::Errno;
 use crate::refused::{Asked, NONE, refused, refused_sizes, worked};
 use libc::{c_int, c_void, size_t, ssize_t};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Whether a descriptor belongs to the device file.
 #[inline(always)]
@@ -69,6 +70,6 @@ pub fn copied(from: c_int, to: c_int) -> c_int {
         return to;
     }
     // SAFETY: the descriptor was just created, and nothing else uses it.
-    unsafe { libc::close(to) };
+    drop(unsafe { OwnedFd::from_raw_fd(to) });
     failed(Errno(libc::EMFILE))
 }

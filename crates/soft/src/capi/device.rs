@@ -53,6 +53,7 @@ fn copy_text(to: &mut [c_char], text: &str) {
 }
 
 pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    // calloc(3) belongs to the free(3) of ibv_free_device_list.
     // SAFETY: room for two pointers, or null.
     let list = unsafe { libc::calloc(2, size_of::<*mut ibv_device>()) }.cast::<*mut ibv_device>();
     if list.is_null() {

@@ -18,7 +18,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 
-/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`).
+/// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`). Release at
+/// the end of a use and Acquire at the check order the last use before the object is freed, as in an `Arc`.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(AtomicU32);
 
@@ -28,12 +29,12 @@ impl Uses {
     }
 
     pub(crate) fn end(&self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Release);
     }
 
     /// Fails for the reason `busy`, whose sentence shows the number of uses.
     pub(crate) fn check_none(&self, busy: &'static Cause) -> Result<(), Refused> {
-        match self.0.load(Relaxed) {
+        match self.0.load(Acquire) {
             0 => Ok(()),
             uses => Err(busy.of([&uses])),
         }

@@ -64,6 +64,7 @@ fn opening(attr: &ibv_xrcd_init_attr) -> Result<Opening, Refused> {
     }
     let file = match attr.fd {
         -1 => None,
+        // This calls libc, because rustix takes only descriptors that are open, and the program's may be closed.
         // SAFETY: takes numbers.
         fd => match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
             -1 => {

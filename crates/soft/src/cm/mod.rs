@@ -36,7 +36,8 @@ use zerocopy::FromBytes;
 /// them fail there.
 static CHANNELS: Descriptors = Descriptors::new();
 
-/// PID of the process to which `CHANNELS` belongs.
+/// PID of the process to which `CHANNELS` belongs. Relaxed: `open` stores it before it returns the first
+/// descriptor. The child of a fork(2) stores it while it has only one thread.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether a descriptor belongs to a channel. The result is `false` in the child of a vfork(2), which shares

@@ -20,7 +20,7 @@ pub(super) unsafe fn read(at: u64, len: usize) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; len];
     let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
     // SAFETY: `here` has room for the bytes; the kernel checks that they exist.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
+    let read = unsafe { libc::process_vm_readv(own_pid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(read, len, || unsafe { bytes.as_mut_ptr().copy_from(at as *const u8, len) })?;
     Ok(bytes)
@@ -37,9 +37,13 @@ pub(super) unsafe fn write(at: u64, bytes: &[u8]) -> Result<(), Errno> {
     let len = bytes.len();
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len };
     // SAFETY: the bytes outlive the call; the kernel checks that memory is mapped at the address.
-    let written = unsafe { libc::process_vm_writev(libc::getpid(), &here, 1, &there(at, len), 1, 0) };
+    let written = unsafe { libc::process_vm_writev(own_pid(), &here, 1, &there(at, len), 1, 0) };
     // SAFETY: as the caller says.
     checked(written, len, || unsafe { (at as *mut u8).copy_from(bytes.as_ptr(), len) })
+}
+
+fn own_pid() -> libc::pid_t {
+    std::process::id() as libc::pid_t
 }
 
 fn there(at: u64, len: usize) -> libc::iovec {

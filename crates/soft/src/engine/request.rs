@@ -1,6 +1,7 @@
 //! A send work request between the program and the responder.
 
-use doorbell_abi::{CEnum, IBV_WC_WITH_IMM, IBV_WC_WITH_INV, opcode_name};
+use crate::wr_opcode::WrOpcode;
+use doorbell_abi::{CEnum, IBV_WC_WITH_IMM, IBV_WC_WITH_INV};
 use doorbell_verbs::{Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest, WcOpcode};
 
 /// `IBV_WC_ATOMIC_WRITE`.
@@ -78,13 +79,18 @@ impl RequestOp {
         }
     }
 
+    /// The operation's opcode in verbs.h.
+    pub(crate) fn wr_opcode(&self) -> WrOpcode {
+        match self {
+            RequestOp::Verb(op) => WrOpcode::Verb(op.opcode()),
+            RequestOp::SendWithInvalidate(_) => WrOpcode::SendWithInvalidate,
+            RequestOp::AtomicWrite(_) => WrOpcode::AtomicWrite,
+        }
+    }
+
     /// The operation's name in verbs.h.
     pub(crate) fn name(&self) -> &'static str {
-        match self {
-            RequestOp::Verb(op) => opcode_name(op.opcode()),
-            RequestOp::SendWithInvalidate(_) => "SEND_WITH_INV",
-            RequestOp::AtomicWrite(_) => "ATOMIC_WRITE",
-        }
+        self.wr_opcode().name()
     }
 }
 

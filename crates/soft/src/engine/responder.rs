@@ -799,7 +799,7 @@ impl<'a> Responder<'a> {
     fn blame(&self, from: u32, request: &Request<'_>, cause: Cause) {
         let (_, home) = self.home();
         if let Some(record) = home.cause(home.index_of(self.qpn)) {
-            let (opcode, number) = (request.op.opcode(), request.number);
+            let (opcode, number) = (request.op.wr_opcode(), request.number);
             let (pid, claimer) = self.process.known_as(from);
             record.write(&Blame { from, pid, claimer, opcode, number, cause });
         }

@@ -78,6 +78,7 @@ impl Domains {
     /// with `EAGAIN` if it is not open and may not be created. `EAGAIN` also means that the domain's lock was
     /// not free in time. `slot` is this process's slot in the registry.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
+        // A counter: it orders nothing.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let Opening { file, creates, is_exclusive } = opening;
         let Some(file) = file else {

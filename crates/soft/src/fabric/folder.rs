@@ -146,7 +146,7 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
 
 /// This process's hold on the fabric's folder by [`pin`]: the PID in the upper half, and the locked file's
 /// descriptor in the lower half; 0 without a hold. A child of fork(2) has another PID, so the parent's value
-/// is no hold of the child.
+/// is no hold of the child. Relaxed: the word is complete in itself, and orders nothing.
 static PINNED: AtomicU64 = AtomicU64::new(0);
 
 /// The lowest number for the descriptor that holds the folder. Lower numbers stay free, because a shell uses

@@ -95,6 +95,7 @@ struct KnownViews {
 
 impl Views {
     pub(crate) fn of(member: FabricMember) -> Views {
+        // A counter: it orders nothing.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }

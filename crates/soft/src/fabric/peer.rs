@@ -35,6 +35,8 @@ pub(crate) struct Peer {
     /// take too many file descriptors.
     process: Mutex<Option<OwnedFd>>,
     registry: &'static Registry,
+    /// Whether the process is known to have exited. A flag that orders nothing: a thread that loads an old
+    /// value acts as before the exit.
     dead: AtomicBool,
 }
 

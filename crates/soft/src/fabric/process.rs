@@ -75,6 +75,9 @@ pub(crate) struct Process {
     met: Mutex<HashMap<u32, u32>>,
 }
 
+/// The only instance in this process. Release publishes it to the Acquire load of `at_exit`. All other
+/// threads load it under the lock of `current`. The child of a fork(2) sets null while it has only one
+/// thread.
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Process {

@@ -49,7 +49,8 @@ pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`. A poll tests it without the lock.
+    /// Length of `waiting`. A poll tests it without the lock. A hint: the load is Relaxed, so the Release
+    /// of the stores orders nothing. A poll that finds objects acquires the lock.
     count: AtomicUsize,
     /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,

@@ -92,6 +92,8 @@ impl Process {
     fn is_over(&self, awaited: &mut AwaitedCopy, begin: Instant, now: Instant, call: &str) -> bool {
         let AwaitedCopy { copy, stopped } = awaited;
         let Some(record) = self.segment.copy(copy.index) else { return true };
+        // Relaxed: the count of this copy was loaded by Acquire, so its holder is visible. A later holder has
+        // changed the count, which the next check finds.
         let Some(who) = record.holder.load(Relaxed).checked_sub(1) else { return true };
         if self.is_gone(who) {
             record.free(who + 1);

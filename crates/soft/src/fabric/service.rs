@@ -299,7 +299,9 @@ fn find(
 ) -> Result<HostMemory, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
-    // A peer may have invalidated a memory window, which only the window's record in the segment shows.
+    // A peer may have invalidated a memory window, which only the window's record in the segment shows. A
+    // peer does so before it sends its later requests, so they find the change. Acquire only as in
+    // `Window::is_bound`.
     let record = served.segment.mr(place.slot());
     if record.is_none_or(|record| record.key.load(Acquire) != key) {
         return Err(Refused);
@@ -349,7 +351,7 @@ fn reaches_itself() -> bool {
         let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
         // This calls libc, because rustix does not have process_vm_readv.
         // SAFETY: each side is one byte of this function.
-        unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+        unsafe { libc::process_vm_readv(std::process::id() as libc::pid_t, &local, 1, &remote, 1, 0) == 1 }
     })
 }
 

@@ -39,6 +39,9 @@ impl Own {
     }
 }
 
+/// This process's segment; null until it is created. Release publishes the segment to the threads that load
+/// the pointer by Acquire. The child of a fork(2) sets null while it has only one thread, so that change
+/// needs no ordering. The Acquire of a change from null has no use.
 static OWN: AtomicPtr<Own> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Returns this process's segment, which is created at the first call and never freed.
@@ -73,6 +76,8 @@ fn wanted() -> bool {
 /// The allocator's state and its spinlock. The handlers of pthread_atfork(3) hold the lock across fork(2), so
 /// that a child never inherits a lock that another thread of its parent holds.
 struct ArenaState {
+    /// Whether a thread holds the lock. Acquired by Acquire and released by Release, so that the holder
+    /// sees the pieces as the last holder left them.
     taken: AtomicBool,
     pieces: std::cell::UnsafeCell<Pieces>,
 }
@@ -249,11 +254,11 @@ impl Pieces {
 }
 
 /// The address ranges of the arenas of this process and of its ancestors. Any call of the program may read
-/// them, without a lock.
+/// them, without a lock. Only the holder of the allocator's lock changes them, so it loads them Relaxed.
 struct KnownRanges {
     len: AtomicUsize,
     /// Number of the ancestors' ranges, which come first in `ranges`. Allocations in these ranges are never
-    /// freed.
+    /// freed. Relaxed: it changes only in the child of a fork(2), while the child has one thread.
     inherited: AtomicUsize,
     ranges: [KnownRange; MOST_RANGES],
 }
@@ -302,7 +307,8 @@ impl KnownRanges {
         self.len.store(len + 1, Release);
     }
 
-    /// Sets the length of the newest range.
+    /// Sets the length of the newest range. Relaxed: the store precedes the munmap(2) of the released
+    /// addresses. A thread gets such an address only from a later call of the kernel.
     fn set_bytes(&self, bytes: u64) {
         if let Some(known) = self.ranges.get(self.len.load(Relaxed).wrapping_sub(1)) {
             known.bytes.store(bytes, Relaxed);

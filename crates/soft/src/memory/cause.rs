@@ -8,13 +8,14 @@
 use super::records::CauseRecord;
 use super::window::domain_text;
 use crate::identity::elsewhere;
+use crate::wr_opcode::WrOpcode;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::KeyError;
-use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType};
+use doorbell_verbs::{AccessFlags, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
 use std::net::Ipv6Addr;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 
 /// The memory that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +202,7 @@ pub(crate) struct Blame {
     pub(crate) pid: u32,
     /// The claimer number of the requester's process.
     pub(crate) claimer: u32,
-    pub(crate) opcode: Opcode,
+    pub(crate) opcode: WrOpcode,
     /// Number of the work request in its send queue, counted from 1.
     pub(crate) number: u64,
     pub(crate) cause: Cause,
@@ -211,7 +212,11 @@ impl CauseRecord {
     /// Records the cause of a QP's transition to Err.
     pub(crate) fn write(&self, blame: &Blame) {
         let Cause { check, key, addr, len, found, other } = blame.cause;
-        self.check.store(0, Release);
+        // The last store is Release, for the Acquire in `read`: a reader that sees the check sees the other
+        // fields. The fences let a reader that sees one of the new fields find another check at its end. If two
+        // requesters write at once, the fields may still be mixed. They only appear in a message.
+        self.check.store(0, Relaxed);
+        fence(Release);
         self.from.store(blame.from, Relaxed);
         self.pid.store(blame.pid, Relaxed);
         self.claimer.store(blame.claimer, Relaxed);
@@ -232,7 +237,8 @@ impl CauseRecord {
 
     /// The recorded cause, if it is valid.
     pub(crate) fn read(&self) -> Option<Blame> {
-        let check = Check::from_word(self.check.load(Acquire))?;
+        let word = self.check.load(Acquire);
+        let check = Check::from_word(word)?;
         let cause = Cause {
             check,
             key: self.key.load(Relaxed),
@@ -241,14 +247,16 @@ impl CauseRecord {
             found: self.found.load(Relaxed),
             other: self.other.load(Relaxed),
         };
-        Some(Blame {
+        let blame = Blame {
             from: self.from.load(Relaxed),
             pid: self.pid.load(Relaxed),
             claimer: self.claimer.load(Relaxed),
-            opcode: Opcode::from_c(self.opcode.load(Relaxed))?,
+            opcode: WrOpcode::from_c(self.opcode.load(Relaxed))?,
             number: self.number.load(Relaxed),
             cause,
-        })
+        };
+        fence(Acquire);
+        (self.check.load(Relaxed) == word).then_some(blame)
     }
 }
 
@@ -403,8 +411,14 @@ mod tests {
         assert_eq!(record.read(), None);
         for check in all {
             let cause = Cause { check, key: 5, addr: 1 << 40, len: 7, found: u64::MAX, other: 3 };
-            let blame =
-                Blame { from: 9, pid: 77, claimer: 78, opcode: Opcode::FetchAdd, number: 1 << 33, cause };
+            let blame = Blame {
+                from: 9,
+                pid: 77,
+                claimer: 78,
+                opcode: WrOpcode::AtomicWrite,
+                number: 1 << 33,
+                cause,
+            };
             record.write(&blame);
             assert_eq!(record.read(), Some(blame));
             assert!(!cause.to_string().is_empty());
@@ -426,7 +440,7 @@ mod tests {
         fn any_record_is_read(words in proptest::collection::vec(proptest::num::u64::ANY, 10)) {
             let record = CauseRecord::default();
             record.check.store(words[0] as u32 % 64, Relaxed);
-            record.opcode.store(words[1] as u32 % 8, Relaxed);
+            record.opcode.store(words[1] as u32 % 17, Relaxed);
             let to = [&record.number, &record.addr, &record.len, &record.found, &record.other];
             to.into_iter().zip(&words[2..]).for_each(|(to, word)| to.store(*word, Relaxed));
             if let Some(blame) = record.read() {

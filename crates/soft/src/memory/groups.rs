@@ -122,6 +122,8 @@ impl GroupRecord {
         }
         self.lid.store(group.lid.into(), Relaxed);
         reach(Point::GroupHalfShown);
+        // Relaxed, here and in `clear`: only the owner stores to the record, under the lock of `Groups`.
+        // Release: a reader that loads the index by Acquire sees the group.
         let cleared = self.member.load(Relaxed);
         self.member.store(cleared | u64::from(index + 1), Release);
     }
@@ -140,6 +142,7 @@ impl GroupRecord {
         };
         let words = self.gid.each_ref().map(|word| word.load(Relaxed));
         let lid = self.lid.load(Relaxed) as u16;
+        // Acquire, for the fence in `clear`: if a word of the group was changed, the count has changed.
         fence(Acquire);
         match self.member.load(Relaxed) == word {
             true => Shown::Member(index, Group { gid: gid_of(words), lid }),

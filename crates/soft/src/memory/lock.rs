@@ -1,4 +1,9 @@
 //! A lock between processes. If its holder exits or is killed, another thread takes the lock over.
+//!
+//! Acquire at each change that acquires the lock, for the Release in `drop`: the new holder sees the word
+//! as the last holder left it. The load of the holder and failed changes are Relaxed, because nothing else
+//! is read after them. A holder that died has not released the lock. The new holder learns of its exit from
+//! the kernel, after all its stores.
 
 use super::records::LockRecord;
 use crate::sync::{thread_id, thread_state};

@@ -196,7 +196,7 @@ fn query(maps: &File, addr: u64, name: &mut [u8]) -> Result<Option<Mapping>, Una
         may_write: has(WRITABLE),
         is_shared: has(SHARED),
         offset: asked.vma_offset,
-        device: libc::makedev(asked.dev_major, asked.dev_minor),
+        device: rustix::fs::makedev(asked.dev_major, asked.dev_minor),
         inode: asked.inode,
         name: String::from_utf8_lossy(name).into_owned(),
     }))
@@ -224,7 +224,7 @@ pub(crate) fn parse(line: &str) -> Option<Mapping> {
         may_write: right(1, b'w'),
         is_shared: right(3, b's'),
         offset,
-        device: libc::makedev(major, minor),
+        device: rustix::fs::makedev(major, minor),
         inode: fields.next()?.trim().parse().ok()?,
         name: fields.next().unwrap_or_default().trim_start().to_owned(),
     })
@@ -336,12 +336,13 @@ mod tests {
     #[test]
     fn bytes_of_one_object_are_told_from_bytes_of_several() {
         let object = |bytes| found(bytes, false).expect("it is mapped");
-        let shared = |at| Object::Shared { number: ObjectNumber::new(libc::makedev(0, 1), 7, false), at };
+        let shared =
+            |at| Object::Shared { number: ObjectNumber::new(rustix::fs::makedev(0, 1), 7, false), at };
         assert_eq!(object(0x1010..0x4000), Object::Private);
         assert_eq!(object(0x6010..0x6020), shared(0x2010));
         assert_eq!(object(0x6010..0x8000), shared(0x2010), "the next mapping goes on");
         assert_eq!(object(0x6010..0x8001), Object::Unknown, "a second mapping of the same bytes");
-        let number = ObjectNumber::new(libc::makedev(0, 1), 7, true);
+        let number = ObjectNumber::new(rustix::fs::makedev(0, 1), 7, true);
         assert_eq!(object(0x9008..0x9010), Object::Shared { number, at: 8 });
     }
 
@@ -350,7 +351,7 @@ mod tests {
         let line = "7f00-9f00 rw-s 00002000 fe:01 65538                      /a name (deleted)";
         let read = parse(line).expect("a mapping");
         assert_eq!((&read.bytes, read.is_writable(), read.is_shared), (&(0x7f00..0x9f00), true, true));
-        assert_eq!((read.offset, read.device, read.inode), (0x2000, libc::makedev(0xfe, 1), 65538));
+        assert_eq!((read.offset, read.device, read.inode), (0x2000, rustix::fs::makedev(0xfe, 1), 65538));
         assert_eq!(read.name, "/a name (deleted)");
         assert_eq!(parse("7f00-9f00 r--p 0 00:00 0 ").expect("a mapping").name, "");
     }

@@ -117,7 +117,8 @@ pub(crate) struct CopiesRecord {
     pub(crate) has_fence: AtomicU32,
 }
 
-/// The record of a memory region or window.
+/// The record of a memory region or window. `sequence` orders the other fields, so they are Relaxed: see
+/// `change` and `read_once`.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct MrRecord {
@@ -140,6 +141,11 @@ pub(crate) struct MrRecord {
 }
 
 /// The record of a QP, for requesters.
+///
+/// The owner stores `shown` after the other fields. A requester loads `shown` by Acquire before it loads the
+/// other fields, or checks afterwards that `shown` is unchanged. So the other fields are Relaxed, except that
+/// `generation`, `lane` and `processor` have orderings of their own. Reports and injected faults may load an
+/// old value.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct QpRecord {
@@ -222,6 +228,7 @@ impl QpRecord {
     }
 
     fn show_state(&self, state: u32) {
+        // Relaxed: only the owner changes the version. SeqCst: see `is_in_error`.
         let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
         self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
     }
@@ -229,6 +236,7 @@ impl QpRecord {
     /// Puts the QP into Err if `from` accepts its current state; returns whether it did so. Requesters call
     /// this.
     pub(crate) fn enter_error(&self, from: impl Fn(u32) -> bool) -> bool {
+        // SeqCst: see `is_in_error`.
         let error =
             |shown| from(Shown(shown).state()).then(|| Shown(shown).with_state(QpState::Err.to_c()).0);
         self.shown.fetch_update(SeqCst, SeqCst, error).is_ok()
@@ -269,6 +277,10 @@ pub(crate) struct GroupRecord {
 }
 
 /// The record of a receive queue.
+///
+/// The owner stores the fields before `capacity`, and for an XRC SRQ also before `domain`. A sender loads
+/// one of these two by Acquire first, so it loads the fields Relaxed. `generation`, `limit` and the counts
+/// have orderings of their own.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct RqRecord {
@@ -356,6 +368,9 @@ pub(crate) struct RqSlot {
 }
 
 /// The record of a CQ, for the processes that complete RECVs.
+///
+/// The owner stores the fields before it publishes the ring, and the QPs that use the CQ. So other processes
+/// load them Relaxed. `ring` and `armed` have orderings of their own.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CqRecord {
@@ -434,10 +449,13 @@ impl MrRecord {
 
     /// Invalidates the window with this key. Peers of the window's owner call this.
     pub(crate) fn invalidate(&self, key: u32) {
-        // The change fails if the owner has removed the window or bound it again.
+        // The change fails if the owner has removed the window or bound it again. Release, for the Acquire in
+        // `Window::is_bound`: an owner that sees key 0 sees everything that the requester wrote through the
+        // window. Relaxed on failure: nothing is read.
         if self.key.compare_exchange(key, 0, AcqRel, Relaxed).is_ok() {
             // Processes that cached the window look it up again. 2: the number stays odd while the owner
-            // changes the record.
+            // changes the record. Release: a reader that loads this number, or a later one, sees key 0.
+            // Nothing relies on the Acquire of either change.
             self.sequence.fetch_add(2, AcqRel);
         }
     }

@@ -80,7 +80,9 @@ pub(crate) struct Revoked(());
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(super) table: RwLock<RegionTable>,
-    /// Counts the changes that make a cached region stale.
+    /// Counts the changes that make a cached region stale. The fences of `copies.rs` order the checks of this
+    /// count: a copy checks it after the requester's fence, and a revoking call changes it before the other
+    /// fence. The table's lock orders the new lookup. So nothing relies on the Release and the Acquire here.
     epoch: AtomicU64,
 }
 
@@ -235,6 +237,8 @@ impl RemoteCache {
     ) -> Result<Option<&Place>, Unsettled> {
         let Some(slot) = Keys::slot_of(key) else { return Ok(None) };
         let at = slot % self.0.len();
+        // The fences of `copies.rs` order this check, as for `Regions::epoch`. The Acquire adds nothing to
+        // them.
         let is_known = matches!(&self.0[at], Some((number, place)) if *number == peer && place.key == key
             && segment.mr(slot).is_some_and(|record| record.sequence.load(Acquire) == place.changes));
         if !is_known {

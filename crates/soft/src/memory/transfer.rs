@@ -361,6 +361,10 @@ const ATOMIC_TRIES: u32 = 4;
 pub(crate) unsafe fn atomic_mapped(word: *mut u8, op: AtomicOp, has_late: impl Fn() -> bool) -> u64 {
     // SAFETY: the caller guarantees it.
     let word = unsafe { &*word.cast::<AtomicU64>() };
+    // At least Acquire and Release. Acquire: `has_late` finds the messages that the peer sent before it
+    // stored the loaded value. Release: a program that sees the new value sees the requester's earlier
+    // WRITEs, and its answer comes after the completion that the requester has entered. SeqCst costs no
+    // more on x86.
     for _ in 0..ATOMIC_TRIES {
         let found = word.load(SeqCst);
         let is_late = has_late();

@@ -73,6 +73,7 @@ impl Window {
     /// Whether the window is bound: this process has bound the window, and no peer has invalidated it since.
     pub(super) fn is_bound(&self, segment: &Segment) -> bool {
         let record = Keys::slot_of(self.key).and_then(|slot| segment.mr(slot));
+        // Acquire, for the Release in `MrRecord::invalidate`.
         self.bound.is_some() && record.is_some_and(|record| record.key.load(Acquire) == self.key)
     }
 }

@@ -6,7 +6,7 @@ use crate::fabric::process::Process;
 use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::CauseRecord;
 use crate::memory::windows::WindowError;
-use doorbell_abi::{CEnum, opcode_name, status_name};
+use doorbell_abi::{CEnum, status_name};
 use doorbell_launch::say::{is_quiet, say};
 use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
@@ -43,7 +43,8 @@ fn say_line(line: &str) {
     LINES.say(line);
 }
 
-/// Whether a QP's error was already reported in this life of the QP.
+/// Whether a QP's error was already reported in this life of the QP. A flag that orders nothing: the swap
+/// only selects the thread that reports.
 #[derive(Debug, Default)]
 pub(crate) struct Said(AtomicBool);
 
@@ -197,7 +198,7 @@ pub(crate) fn say_of_responder(process: &Process, num: u32, said: &Said) {
 
 fn line_of_responder(num: u32, qp_type: QpType, blame: &Blame) -> String {
     let Blame { from, pid, claimer: _, opcode, number, cause } = blame;
-    let (opcode, process) = (opcode_name(*opcode), of_process(*pid));
+    let (opcode, process) = (opcode.name(), of_process(*pid));
     let mut line = format!(
         "QP {num:#x} ({qp_type}) is in error because of work request {number} ({opcode}) of QP \
          {from:#x}{process}"

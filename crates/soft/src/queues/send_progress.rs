@@ -75,6 +75,7 @@ impl SendProgress {
         // This drop may unmap the old peer's segment. The lock is released before, so that no poll waits for
         // the unmapping.
         drop(before);
+        // Relaxed: only the posting thread uses this field.
         self.receiver.store(peer.cast_mut(), Relaxed);
     }
 
@@ -100,6 +101,7 @@ impl SendProgress {
     /// Resets the progress together with the QP. The CQs have forgotten the QP's completions.
     pub(crate) fn reset(&self) {
         self.set_entered(0);
+        // Release only as in `mark_done`: without the QP's completions, no poll loads this number.
         self.done.store(0, Release);
         self.set_receiver(Owner::This);
     }

@@ -23,8 +23,7 @@ thread_local! {
 pub(crate) fn thread_id() -> u32 {
     ID.with(|id| {
         if id.get() == 0 {
-            // SAFETY: takes no arguments, and cannot fail.
-            id.set(unsafe { libc::gettid() } as u32);
+            id.set(rustix::thread::gettid().as_raw_pid() as u32);
         }
         id.get()
     })

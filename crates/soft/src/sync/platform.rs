@@ -6,6 +6,7 @@
 //! thread that needs its fence often passes [`light_fence`], which is no instruction. The other thread passes
 //! [`heavy_fence`], a system call.
 
+use rustix::thread::MembarrierCommand;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering::SeqCst, compiler_fence, fence};
 
@@ -50,29 +51,30 @@ pub(crate) fn light_fence() {
 /// The costly side of the pair of fences. See [`light_fence`].
 pub(crate) fn heavy_fence() {
     // A child of fork(2) may have to register again.
-    let ordered = membarrier(PRIVATE_EXPEDITED)
-        || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED);
+    let ordered = membarrier(MembarrierCommand::PrivateExpedited)
+        || membarrier(MembarrierCommand::RegisterPrivateExpedited)
+            && membarrier(MembarrierCommand::PrivateExpedited);
     assert!(ordered, "membarrier(2) was there when it was first asked for");
 }
 
 /// The costly side of a pair of fences between processes. The other process passes [`light_fence`]. The other
 /// process must have called [`takes_global_fence`] before, and the call must have returned `true`.
 pub(crate) fn global_fence() {
-    if !membarrier(GLOBAL_EXPEDITED) {
+    if !membarrier(MembarrierCommand::GlobalExpedited) {
         fence(SeqCst);
     }
 }
 
 /// Whether this process can pass [`global_fence`].
 pub(crate) fn has_global_fence() -> bool {
-    membarrier(GLOBAL_EXPEDITED)
+    membarrier(MembarrierCommand::GlobalExpedited)
 }
 
 /// Registers this process, so that the [`global_fence`] of any process acts on this process's threads;
 /// returns whether the registration succeeded. Only the first call is costly, for the reason given at
 /// [`has_heavy_fence`].
 pub(crate) fn takes_global_fence() -> bool {
-    membarrier(REGISTER_GLOBAL_EXPEDITED)
+    membarrier(MembarrierCommand::RegisterGlobalExpedited)
 }
 
 /// Whether this system has [`heavy_fence`]. The first call registers this process for it.
@@ -82,17 +84,9 @@ pub(crate) fn takes_global_fence() -> bool {
 /// registers when it is first used, and not amid a program's messages.
 pub(crate) fn has_heavy_fence() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| membarrier(REGISTER_PRIVATE_EXPEDITED))
+    *HAS.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited))
 }
 
-/// `MEMBARRIER_CMD_GLOBAL_EXPEDITED`, `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
-const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
-const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, `MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED`.
-const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes only numbers.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+fn membarrier(command: MembarrierCommand) -> bool {
+    rustix::thread::membarrier(command).is_ok()
 }

@@ -142,10 +142,10 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     }
 }
 
-/// Notes progress: restarts the alarm that kills this process after 100 seconds.
+/// Notes progress: restarts the alarm that kills this process after 150 seconds.
 fn goes_on() {
     // SAFETY: the call takes only a number.
-    unsafe { libc::alarm(100) };
+    unsafe { libc::alarm(150) };
 }
 
 /// Runs a child: reports its memory and QP, waits until its word is written, and sends the word back.

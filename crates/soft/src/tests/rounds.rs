@@ -160,7 +160,7 @@ impl<'a> Taker<'a> {
             if self.events {
                 let mut one = libc::pollfd { fd: self.side.pipe.read_fd(), events: libc::POLLIN, revents: 0 };
                 // SAFETY: the array has one entry.
-                let ready = unsafe { libc::poll(&mut one, 1, 60_000) };
+                let ready = unsafe { libc::poll(&mut one, 1, HANGS.as_millis() as i32) };
                 assert_eq!(ready, 1, "an event");
                 self.side.pipe.next().expect("an event");
                 self.side.cq.request_notify(false);

@@ -45,6 +45,7 @@ enum Hit {
     PortDown,
 }
 
+/// The number of each kind of fault. Counters: they order nothing.
 static HITS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 fn count(hit: Hit) {
@@ -84,7 +85,7 @@ extern "C" fn at_exit() {
     ));
 }
 
-/// Number of QPs that this process has created.
+/// Number of QPs that this process has created. A counter: it orders nothing.
 static QPS: AtomicU32 = AtomicU32::new(0);
 
 /// The effect of the faults on a work request that is about to be carried out.

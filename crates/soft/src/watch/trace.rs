@@ -37,9 +37,11 @@ pub(crate) fn is_wanted() -> bool {
     tracer().is_some()
 }
 
-/// Number of work requests that this process has traced, or would have traced without the limit.
+/// Number of work requests that this process has traced, or would have traced without the limit. A counter:
+/// it orders nothing.
 static TRACED: AtomicU64 = AtomicU64::new(0);
 /// PID of the process that last wrote its name to the file. A child of fork(2) finds its parent's PID here.
+/// It orders nothing: the swap only selects the thread that writes the name.
 static NAMED: AtomicU32 = AtomicU32::new(0);
 
 impl Tracer {

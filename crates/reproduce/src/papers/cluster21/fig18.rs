@@ -10,10 +10,10 @@ use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::{Outcome, SystemWorkload};
-use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::shuffle::Shuffle;
 use doorbell_systems::vector_io::Strategy;
+use doorbell_systems::{Phase, System};
 use doorbell_verbs::Span;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -40,12 +40,12 @@ fn workload(strategy: Strategy, entry: u32) -> SystemWorkload {
 
 /// Core time of an entry in nanoseconds. First all time except waiting, then the time of posting alone.
 fn cost(outcome: &Outcome) -> (f64, f64) {
-    let of = |name: &str| outcome.system().phases.iter().find(|phase| phase.phase == name);
-    let spent = |name: &str| of(name).map_or(0.0, |phase| phase.mean_ns * phase.times as f64);
+    let of = |phase| outcome.system().phases.iter().find(|time| time.phase == phase);
+    let spent = |phase| of(phase).map_or(0.0, |time| time.mean_ns * time.times as f64);
     let span = outcome.measured.duration.span().as_secs_f64();
     let entries = outcome.mops * 1e6 * span;
     let all = f64::from(EXECUTORS) * span * 1e9;
-    ((all - spent("wait")) / entries, spent("post") / entries)
+    ((all - spent(Phase::Wait)) / entries, spent(Phase::Post) / entries)
 }
 
 fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {

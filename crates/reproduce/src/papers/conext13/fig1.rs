@@ -4,6 +4,7 @@ use super::runs::{self, CLUSTER, SIZES, curve, phase_us, size_text, text, touch,
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::Outcome;
+use doorbell_systems::Phase;
 use doorbell_systems::touch::{Mode, Scanned, Stack, Touch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -26,7 +27,7 @@ fn gain(rdma: &Outcome, tcp: &Outcome) -> f64 {
 
 /// Parts of a request's time in microseconds, in words.
 fn costs(name: &str, outcome: &Outcome) -> String {
-    let [prepare, respond] = ["prepare", "respond"].map(|phase| phase_us(outcome, phase));
+    let [prepare, respond] = [Phase::Prepare, Phase::Respond].map(|phase| phase_us(outcome, phase));
     let rest = us(outcome) - prepare - respond;
     format!(
         "{name} {:.0} us: scan {prepare:.0}, call that sends {respond:.0}, the rest {rest:.0}",

@@ -4,6 +4,7 @@ use super::runs::{self, CLUSTER, MB, Pair, SCANS, SIZES, TABLE_3, curve, phase_u
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::Outcome;
+use doorbell_systems::Phase;
 use doorbell_systems::touch::{Mode, Scanned};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -67,14 +68,14 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let hump = Hump::of(&shown(&writes));
     let all = format!("Write Scan {}; Read Scan {}", text(&writes), text(&reads));
     let kb = |size: u32| f64::from(size) / 1024.0;
-    let share = |outcome: &Outcome| phase_us(outcome, "prepare") / us(outcome) * 100.0;
+    let share = |outcome: &Outcome| phase_us(outcome, Phase::Prepare) / us(outcome) * 100.0;
     let shares: Vec<(u32, f64)> = SIZES.into_iter().zip(write.iter().map(|p| share(&p.touch))).collect();
     let of_cold: Vec<(u32, f64)> = SIZES.into_iter().zip(cold.iter().map(share)).collect();
     let most = shares.iter().map(|p| p.1).fold(0.0, f64::max);
     let table_3 = SIZES.iter().position(|size| *size == TABLE_3).map(|at| &write[at]);
     let table_3 = table_3.expect("one of the sizes");
     let overhead = us(&table_3.touch) - us(&table_3.notouch);
-    let network = us(&table_3.notouch) - phase_us(&table_3.notouch, "prepare");
+    let network = us(&table_3.notouch) - phase_us(&table_3.notouch, Phase::Prepare);
     let ratio = overhead / network;
     let checks = vec![
         Check::statement(

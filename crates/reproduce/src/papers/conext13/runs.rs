@@ -5,9 +5,9 @@ use crate::experiment::{Ctx, Curve};
 use doorbell_lab::NotYet;
 use doorbell_lab::{Outcome, SystemWorkload};
 use doorbell_nic::{Hierarchy, Profile};
-use doorbell_systems::System;
 use doorbell_systems::config::Timing;
 use doorbell_systems::touch::{Mode, Scanned, Touch};
+use doorbell_systems::{Phase, System};
 use doorbell_verbs::Span;
 
 /// Profile of the paper's machines.
@@ -66,7 +66,7 @@ pub(super) fn us(outcome: &Outcome) -> f64 {
 }
 
 /// Time of a phase of a request in microseconds.
-pub(super) fn phase_us(outcome: &Outcome, phase: &str) -> f64 {
+pub(super) fn phase_us(outcome: &Outcome, phase: Phase) -> f64 {
     outcome.system().phases.iter().find(|p| p.phase == phase).map_or(0.0, |p| p.mean_ns / 1e3)
 }
 

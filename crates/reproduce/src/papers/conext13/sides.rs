@@ -4,6 +4,7 @@ use super::runs::{self, CLUSTER, TABLE_3, phase_us, touch, us};
 use crate::experiment::percent_more;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
+use doorbell_systems::Phase;
 use doorbell_systems::touch::{Mode, Reading, Scanned, Touch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -35,7 +36,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (on, off) = (on?, off?);
     let [server, client, both] = [1, 2, 3].map(|i| percent_more(us(&on[0]), us(&on[i])));
     let cold = |all: &[doorbell_lab::Outcome]| {
-        percent_more(phase_us(&all[0], "client-scan"), phase_us(&all[2], "client-scan"))
+        percent_more(phase_us(&all[0], Phase::ClientScan), phase_us(&all[2], Phase::ClientScan))
     };
     let holds = server > THERE && client > THERE && both > server.max(client);
     let seen = format!(

@@ -5,6 +5,7 @@ use super::runs::{self, CLUSTER, MB, TABLE_3, phase_us, touch};
 use crate::experiment::percent_more;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
+use doorbell_systems::Phase;
 use doorbell_systems::touch::{Mode, Scanned, Tenancy, Touch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -38,10 +39,10 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let snapshots = runs::with_caches(ctx, |h| h.reads_own = false);
     let kept = runs::systems(ctx, &snapshots, "tenant", &asked[3..]);
     let (found, kept) = (found?, kept?);
-    let pass = |i: usize| phase_us(&found[i], "tenant-pass");
+    let pass = |i: usize| phase_us(&found[i], Phase::TenantPass);
     let slower = percent_more(pass(0), pass(1));
     let purged = percent_more(pass(2), pass(3));
-    let spared = percent_more(pass(2), phase_us(&kept[0], "tenant-pass"));
+    let spared = percent_more(pass(2), phase_us(&kept[0], Phase::TenantPass));
     let checks = vec![
         Check::statement(
             "doorbell-tenant-own",

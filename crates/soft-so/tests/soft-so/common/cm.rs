@@ -1,5 +1,6 @@
 //! An rdma_cm client that writes commands to the device file, as librdmacm does.
 
+use super::own_time::HANGS;
 use doorbell_abi::cm::*;
 use std::ffi::CStr;
 use std::io;
@@ -9,7 +10,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 const DEVICE: &CStr = c"/dev/infiniband/rdma_cm";
 /// The longest wait for an event that must come, in milliseconds.
-const PATIENCE_MS: i32 = 60_000;
+const PATIENCE_MS: i32 = HANGS.as_millis() as i32;
 
 /// The result of a write(2) that passes a command, or its errno.
 pub(crate) type Result<T> = std::result::Result<T, i32>;

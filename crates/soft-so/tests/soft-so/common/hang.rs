@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// The limit for a program without progress. The program hangs if its processes together use more than this
 /// time for each processor of the machine, or if they use no processor time for longer than this.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The interval at which a guard checks its program.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);

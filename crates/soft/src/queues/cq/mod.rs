@@ -63,7 +63,8 @@ pub(crate) struct Cq {
     has_srq: AtomicBool,
     pub(crate) events: Events,
     /// Whether the CQ has a completion channel, and whether the process's helper thread checks that the
-    /// program is notified.
+    /// program is notified. `is_looked_at` orders nothing: its swap only selects the thread that asks the
+    /// helper.
     tells: bool,
     is_looked_at: AtomicBool,
     /// The record's `armed` word at the helper thread's last check, if a notification was due then.
@@ -330,6 +331,7 @@ impl Cq {
         let grown =
             state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release));
         grown.map_err(|errno| causes::at_limit(&causes::CQ_RESIZE_ROOM, errno, [&cqe]))?;
+        // Relaxed: a completion that arrives meanwhile may be checked against the old or the new limit.
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
         Ok(())
@@ -352,7 +354,9 @@ impl Sleeping for Cq {
 impl Drop for Cq {
     fn drop(&mut self) {
         // A sender that finds no ring does not notify the CQ. A sender that found the ring before may still
-        // write to a cell. Such a write is harmless, because no two rings have equal positions.
+        // write to a cell. Such a write is harmless, because no two rings have equal positions. The 0
+        // publishes nothing, so its Release has no use. The generation is only a number in events, and
+        // orders nothing.
         self.record.ring.store(0, Release);
         self.record.generation.fetch_add(1, Relaxed);
         self.state.lock().free_rings();

@@ -783,6 +783,8 @@ impl Drop for QpShare {
     /// lost completions by the generation.
     fn drop(&mut self) {
         if let Some(record) = self.process.segment.qp(self.number.number as usize) {
+            // Relaxed: an SRQ that loads the old generation finds the lost completion later. The next QP
+            // gets the number under a lock, after this change.
             record.generation.fetch_add(1, Relaxed);
         }
     }
@@ -846,6 +848,7 @@ impl CqRings {
 
 impl OwnRing {
     fn new(process: &Process, capacity: u32) -> Result<OwnRing, Errno> {
+        // A counter: it orders nothing.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let at = process.heap.alloc(RingPlace::bytes(capacity)).ok_or(ENOMEM)?;
         let place = RingPlace::new(at, capacity);

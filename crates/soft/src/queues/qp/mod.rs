@@ -367,7 +367,8 @@ impl Qp {
         reach(Point::Resetting);
         self.requester.process.wait_for_copies("the reset of a QP");
         let generation = self.record.generation.load(Relaxed).wrapping_add(1);
-        self.record.generation.store(generation, Relaxed);
+        // Release, for `fabric::service::is_taken`: a thread that sees the new generation also sees Reset.
+        self.record.generation.store(generation, Release);
         self.share.generation.store(generation, Relaxed);
         if !self.uses_srq {
             self.share.rq.clear()?;

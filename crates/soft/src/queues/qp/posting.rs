@@ -57,6 +57,7 @@ impl Qp {
     /// Publishes the number, plus 1, of the processor that this thread posts on. Returns the published
     /// number; 0 if the processor is unknown.
     fn show_processor(&self) -> u32 {
+        // libc reads the number without a system call. rustix is not optimised in the profile `release`.
         // SAFETY: the call takes no arguments. It returns -1 if the processor is not known.
         let here = unsafe { libc::sched_getcpu() + 1 } as u32;
         // The record usually has this number already, and a store would take the cache line from the peer.

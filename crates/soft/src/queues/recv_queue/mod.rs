@@ -938,11 +938,13 @@ impl RecvQueue {
 
     /// Number of posted RECVs that no message has taken.
     pub(crate) fn posted(&self) -> u64 {
+        // Relaxed: the number may be old. The fence in `arm_limit` orders the load there.
         self.tail().saturating_sub(self.record.taken.0.head.load(Relaxed))
     }
 
     /// Arms the SRQ's limit event; a `limit` of 0 disarms it.
     pub(crate) fn arm_limit(&self, limit: u32) {
+        // Only the fence below orders this store, because senders load the limit Relaxed.
         self.record.limit.store(limit, Release);
         // The limit is stored before the remaining RECVs are counted. A sender moves `head` before it loads
         // the limit, by a compare-and-swap, which is a fence on x86. So this thread or the sender sees that
