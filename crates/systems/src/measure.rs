@@ -2,6 +2,7 @@
 
 use crate::Latencies;
 use crate::measurement::Measurement;
+use crate::names::named;
 use crate::series::SeriesPoint;
 use doorbell_verbs::{Cpu, Mem, Provider, Span, Time};
 
@@ -117,30 +118,30 @@ impl Interval {
     }
 }
 
-/// An activity of a system's threads whose time is measured separately. Its JSON is its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// A server gets a response ready.
-    Prepare,
-    /// A server computes.
-    Compute,
-    /// A server hands a response to its stack.
-    Respond,
-    /// A client scans a response.
-    ClientScan,
-    /// Another program on the server's machine scans its own memory once.
-    TenantPass,
-    /// An executor copies or gathers entries and posts them.
-    Post,
-    /// An executor finds nothing to do.
-    Wait,
-    /// Relations are shuffled.
-    Partition,
-    /// A hash map is built.
-    Build,
-    /// A hash map is probed.
-    Probe,
+named! {
+    /// An activity of a system's threads whose time is measured separately.
+    Phase {
+        /// A server gets a response ready.
+        Prepare = "prepare",
+        /// A server computes.
+        Compute = "compute",
+        /// A server hands a response to its stack.
+        Respond = "respond",
+        /// A client scans a response.
+        ClientScan = "client-scan",
+        /// Another program on the server's machine scans its own memory once.
+        TenantPass = "tenant-pass",
+        /// An executor copies or gathers entries and posts them.
+        Post = "post",
+        /// An executor finds nothing to do.
+        Wait = "wait",
+        /// Relations are shuffled.
+        Partition = "partition",
+        /// A hash map is built.
+        Build = "build",
+        /// A hash map is probed.
+        Probe = "probe",
+    }
 }
 
 impl Phase {
@@ -157,22 +158,6 @@ impl Phase {
         Phase::Build,
         Phase::Probe,
     ];
-
-    /// The phase's name in texts and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Prepare => "prepare",
-            Phase::Compute => "compute",
-            Phase::Respond => "respond",
-            Phase::ClientScan => "client-scan",
-            Phase::TenantPass => "tenant-pass",
-            Phase::Post => "post",
-            Phase::Wait => "wait",
-            Phase::Partition => "partition",
-            Phase::Build => "build",
-            Phase::Probe => "probe",
-        }
-    }
 }
 
 /// Time spent on a phase.
