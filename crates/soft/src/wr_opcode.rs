@@ -4,8 +4,8 @@ use doorbell_abi::{CEnum, opcode_name};
 use doorbell_verbs::Opcode;
 
 /// `IBV_WR_SEND_WITH_INV` and `IBV_WR_ATOMIC_WRITE`.
-const SEND_WITH_INV: u32 = 9;
-const ATOMIC_WRITE: u32 = 15;
+pub(crate) const SEND_WITH_INV: u32 = 9;
+pub(crate) const ATOMIC_WRITE: u32 = 15;
 
 /// The opcode of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

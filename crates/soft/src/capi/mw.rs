@@ -9,6 +9,7 @@ use crate::memory::window::WindowKind;
 use crate::memory::windows::{Bind, WindowPart};
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::window_wr::{WindowOp, WindowWr};
+use crate::wr_opcode::SEND_WITH_INV;
 use doorbell_abi::{ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp, ibv_send_wr};
 use doorbell_transport::Keys;
 use doorbell_verbs::{AccessFlags, Opcode, SendFlags};
@@ -17,10 +18,9 @@ use libc::c_int;
 /// `IBV_MW_TYPE_1`, `IBV_MW_TYPE_2`.
 const TYPE_1: u32 = 1;
 const TYPE_2: u32 = 2;
-/// `IBV_WR_LOCAL_INV`, `IBV_WR_BIND_MW`, `IBV_WR_SEND_WITH_INV`.
+/// `IBV_WR_LOCAL_INV`, `IBV_WR_BIND_MW`.
 const WR_LOCAL_INV: u32 = 7;
 const WR_BIND_MW: u32 = 8;
-const WR_SEND_WITH_INV: u32 = 9;
 
 pub(crate) unsafe extern "C" fn alloc_mw(pd_pointer: *mut ibv_pd, mw_type: u32) -> *mut ibv_mw {
     // SAFETY: a PD of ours, and its context.
@@ -130,7 +130,7 @@ pub(super) unsafe fn post(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result
         WR_LOCAL_INV => WindowOp::Invalidate(wr.imm_data),
         // SAFETY: vouched for by the caller.
         WR_BIND_MW => unsafe { bind_of(wr.bind_mw.mw, wr.bind_mw.rkey, &wr.bind_mw.bind_info)? },
-        WR_SEND_WITH_INV => {
+        SEND_WITH_INV => {
             // SAFETY: vouched for by the caller.
             let send = unsafe { rust_wr(wr, Opcode::Send, posting.qp_type())? };
             return posting.post_invalidating(&send, wr.imm_data, None);

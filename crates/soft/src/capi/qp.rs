@@ -9,6 +9,7 @@ use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::wr_opcode;
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd,
@@ -24,8 +25,6 @@ use std::ptr::null_mut;
 /// `IBV_QP_CUR_STATE`, `IBV_QP_EN_SQD_ASYNC_NOTIFY`.
 const IBV_QP_CUR_STATE: c_int = 1 << 1;
 const IBV_QP_EN_SQD_ASYNC_NOTIFY: c_int = 1 << 2;
-/// `IBV_WR_ATOMIC_WRITE`.
-const WR_ATOMIC_WRITE: u32 = 15;
 /// `IBV_QP_INIT_ATTR_PD`, `_XRCD`, `_CREATE_FLAGS`, `_SEND_OPS_FLAGS`.
 const INIT_ATTR_PD: u32 = 1;
 const INIT_ATTR_XRCD: u32 = 1 << 1;
@@ -433,7 +432,7 @@ unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Er
     // SAFETY: the caller's work request.
     unsafe {
         posting.name_srq(wr.remote_srqn);
-        if wr.opcode == WR_ATOMIC_WRITE {
+        if wr.opcode == wr_opcode::ATOMIC_WRITE {
             return posting.post_atomic_write(&rust_wr(wr, Opcode::Write, posting.qp_type())?, None);
         }
         let Some(opcode) = Opcode::from_c(wr.opcode) else { return mw::post(posting, wr) };
