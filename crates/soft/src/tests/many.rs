@@ -1,6 +1,7 @@
 //! Tests a fabric with more processes than the files that a process may open. All their segments together
 //! would also exceed an address space.
 
+use super::own_time::HANGS;
 use super::{PD, Patience, Side};
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
@@ -142,10 +143,10 @@ fn end_all(process: &'static Process, sides: &[Side], children: &[i32], end: Fil
     }
 }
 
-/// Notes progress: restarts the alarm that kills this process after 150 seconds.
+/// Notes progress: restarts the alarm that kills this process after [`HANGS`].
 fn goes_on() {
     // SAFETY: the call takes only a number.
-    unsafe { libc::alarm(150) };
+    unsafe { libc::alarm(HANGS.as_secs() as u32) };
 }
 
 /// Runs a child: reports its memory and QP, waits until its word is written, and sends the word back.

@@ -1,12 +1,9 @@
 //! Detects programs that hang. The limit is in processor time, because a busy machine can delay a program for
 //! any time.
 
+use super::own_time::HANGS;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-
-/// The limit for a program without progress. The program hangs if its processes together use more than this
-/// time for each processor of the machine, or if they use no processor time for longer than this.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The interval at which a guard checks its program.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
@@ -35,7 +32,8 @@ impl Guard {
         (self.progress, self.used, self.changed) = (used, used, now);
     }
 
-    /// Whether the program hangs.
+    /// Whether the program hangs: without progress, its processes together used more than [`HANGS`] for each
+    /// processor of the machine, or they used no processor time for longer than this.
     pub(crate) fn is_hang(&mut self) -> bool {
         self.hangs_with(processor_time(self.id), Instant::now())
     }
@@ -45,7 +43,7 @@ impl Guard {
             (self.used, self.changed) = (used, now);
         }
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        used.saturating_sub(self.progress) > PATIENCE * processors || now - self.changed > PATIENCE
+        used.saturating_sub(self.progress) > HANGS * processors || now - self.changed > HANGS
     }
 }
 
@@ -89,14 +87,14 @@ fn a_program_hangs_that_computes_or_sleeps_for_too_long() {
     let (mut guard, begin) = (Guard::of(0), Instant::now());
     let seconds = Duration::from_secs;
     guard.changed = begin;
-    assert!(!guard.hangs_with(seconds(0), begin + PATIENCE));
-    assert!(guard.hangs_with(seconds(0), begin + PATIENCE + seconds(1)));
+    assert!(!guard.hangs_with(seconds(0), begin + HANGS));
+    assert!(guard.hangs_with(seconds(0), begin + HANGS + seconds(1)));
     // On a busy machine, the program gets little processor time over days. It does not hang.
-    assert!(!guard.hangs_with(seconds(1), begin + 1000 * PATIENCE));
-    assert!(!guard.hangs_with(seconds(2), begin + 2000 * PATIENCE));
-    assert!(guard.hangs_with(2000 * PATIENCE, begin + 2001 * PATIENCE));
-    guard.progress = 2000 * PATIENCE;
-    assert!(!guard.hangs_with(2000 * PATIENCE, begin + 2001 * PATIENCE));
+    assert!(!guard.hangs_with(seconds(1), begin + 1000 * HANGS));
+    assert!(!guard.hangs_with(seconds(2), begin + 2000 * HANGS));
+    assert!(guard.hangs_with(2000 * HANGS, begin + 2001 * HANGS));
+    guard.progress = 2000 * HANGS;
+    assert!(!guard.hangs_with(2000 * HANGS, begin + 2001 * HANGS));
 }
 
 #[test]
