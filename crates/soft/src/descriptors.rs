@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 /// refused as if too many files were open (`EMFILE`).
 pub(crate) const MOST: usize = 1 << 16;
 
-/// A set of file descriptors: one bit for each number. A bit publishes no other data, and all loads are
-/// Relaxed. So the AcqRel of the changes orders nothing.
+/// A set of file descriptors: one bit for each number. Relaxed: a bit publishes no other data.
 #[derive(Debug)]
 pub(crate) struct Descriptors([AtomicU64; MOST / 64]);
 
@@ -28,14 +27,14 @@ impl Descriptors {
     pub(crate) fn add(&self, fd: RawFd) -> bool {
         let word = self.0.get(fd as usize / 64);
         word.is_some_and(|word| {
-            word.fetch_or(1 << (fd as usize % 64), AcqRel);
+            word.fetch_or(1 << (fd as usize % 64), Relaxed);
             true
         })
     }
 
     pub(crate) fn remove(&self, fd: RawFd) {
         if let Some(word) = self.0.get(fd as usize / 64) {
-            word.fetch_and(!(1 << (fd as usize % 64)), AcqRel);
+            word.fetch_and(!(1 << (fd as usize % 64)), Relaxed);
         }
     }
 

@@ -186,7 +186,7 @@ impl Board {
         while at != 0 && (records.len() as u64) < most {
             let Some([record]) = self.slice::<T>(at, 1) else { break };
             records.push(record);
-            at = record.before().load(Acquire);
+            at = record.before().load(Relaxed);
         }
         records.reverse();
         records

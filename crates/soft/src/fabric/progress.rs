@@ -47,8 +47,8 @@ pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`. A poll tests it without the lock. A hint: the load is Relaxed, so the Release
-    /// of the stores orders nothing. A poll that finds objects acquires the lock.
+    /// Length of `waiting`. A poll tests it without the lock. A hint that orders nothing: a
+    /// poll that finds objects acquires the lock.
     count: AtomicUsize,
     /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,
@@ -95,7 +95,7 @@ impl Progress {
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| Arc::ptr_eq(other, &qp)) {
             waiting.push(qp);
-            self.count.store(waiting.len(), Release);
+            self.count.store(waiting.len(), Relaxed);
         }
         drop(waiting);
         self.wake();
@@ -121,7 +121,7 @@ impl Progress {
                     // Another thread may have posted a work request that waits since `advance` returned.
                     if !qp.waits() {
                         waiting.retain(|other| !Arc::ptr_eq(other, &qp));
-                        self.count.store(waiting.len(), Release);
+                        self.count.store(waiting.len(), Relaxed);
                     }
                 }
             }

@@ -293,10 +293,9 @@ impl Sleeping for Cq {
 impl Drop for Cq {
     fn drop(&mut self) {
         // A sender that finds no ring does not notify the CQ. A sender that found the ring before may still
-        // write to a cell. Such a write is harmless, because no two rings have equal positions. The 0
-        // publishes nothing, so its Release has no use. The generation is only a number in events, and
-        // orders nothing.
-        self.record.ring.store(0, Release);
+        // write to a cell. Such a write is harmless, because no two rings have equal positions. Relaxed:
+        // the 0 publishes nothing, and the generation is only a number in events.
+        self.record.ring.store(0, Relaxed);
         self.record.generation.fetch_add(1, Relaxed);
         self.state.lock().free_rings();
         self.process.cq_numbers.give_back(self.index);

@@ -915,8 +915,8 @@ impl RecvQueue {
 
     /// Arms the SRQ's limit event; a `limit` of 0 disarms it.
     pub(crate) fn arm_limit(&self, limit: u32) {
-        // Only the fence below orders this store, because senders load the limit Relaxed.
-        self.record.limit.store(limit, Release);
+        // Relaxed: the fence below orders this store.
+        self.record.limit.store(limit, Relaxed);
         // The limit is stored before the remaining RECVs are counted. A sender moves `head` before it loads
         // the limit, by a compare-and-swap, which is a fence on x86. So this thread or the sender sees that
         // the event is due.
