@@ -273,6 +273,22 @@ fn a_system_is_a_workload_like_others() {
     assert!(stderr(&output).contains("limits are computed for verbs, not for systems"), "{output:?}");
 }
 
+/// A run that is much shorter than the wait for a contended lock.
+#[test]
+fn clients_that_are_never_served_have_a_row() {
+    let short = "simulate --system spinlock --clients 64 --warmup 5us --duration 20us";
+    let json: serde_json::Value = serde_json::from_str(stdout(&words(&format!("{short} --json")))).unwrap();
+    let never = json["served"]["never"].as_u64().unwrap();
+    assert!((1..64).contains(&never), "{json}");
+    let told = words(short);
+    let row = line_of(stdout(&told), "never served").trim();
+    assert_eq!(row, format!("never served       {never} clients, which the latency does not cover"));
+    // A row about the latency says nothing about the rate.
+    assert!(!stdout(&told).contains("were never served"), "{}", stdout(&told));
+    let all_served = words("simulate --system spinlock --clients 2");
+    assert!(!stdout(&all_served).contains("never served"), "{}", stdout(&all_served));
+}
+
 const COMMANDS: [&str; 9] =
     ["simulate", "limits", "profiles", "reproduce", "run", "live", "cache", "man", "completions"];
 
