@@ -310,6 +310,10 @@ pub(crate) struct ProfilesArgs {
     /// datum
     #[arg(long, requires = "name", conflicts_with_all = ["json", "set"])]
     pub(crate) data: bool,
+    /// Print section [measured.machine] for the profile's file: the values that its measurements support, if
+    /// they were made with these values
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "set", "data"])]
+    pub(crate) record: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -53,6 +53,8 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             let profile = doorbell_lab::with_set(&profile, &set).map_err(Exit::bad_input)?;
             if args.data {
                 exit::print(&doorbell_lab::page(&profile))
+            } else if args.record {
+                exit::print(&profile.as_measured().to_string())
             } else if args.json {
                 exit::print_json(&Described::of(&profile))
             } else {
@@ -130,8 +132,14 @@ fn parameters(profile: &Profile) -> String {
     let id = profile.device_id.as_ref().map_or(String::new(), |id| {
         format!("vendor_id {:#06x}, vendor_part_id {} ({})\n", id.vendor_id, id.vendor_part_id, id.source)
     });
-    let measured = measured(&profile.measured);
+    let measured = measured(&profile.measured) + &differences(profile);
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
+}
+
+/// Text about the values that differ from the values that the measurements support.
+fn differences(profile: &Profile) -> String {
+    let differences = if profile.measured.is_empty() { Vec::new() } else { profile.differences() };
+    differences.into_iter().map(|difference| format!("{difference}\n")).collect()
 }
 
 /// Text about the measurements behind a profile.

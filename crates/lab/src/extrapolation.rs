@@ -79,8 +79,15 @@ fn basis_of(profile: &Profile) -> Vec<String> {
     let unknown =
         (!known(profile)).then(|| format!("profile {name} names no measurements behind its parameters"));
     let moved = moved_to.as_ref().map(|_| format!("{name} is not the measured machine"));
-    let set = profile.set().map(|p| format!("{} is set by you, not from measurements", p.name));
-    unknown.into_iter().chain(moved).chain(set).collect()
+    let unrecorded = (known(profile) && profile.measured.machine.is_none()).then(|| {
+        format!(
+            "profile {name} does not record the values that its measurements support ([measured.machine])"
+        )
+    });
+    // Without measurements, no value is supported.
+    let differences = profile.differences().into_iter().filter(|_| known(profile));
+    let differences = differences.map(|difference| difference.to_string());
+    unknown.into_iter().chain(moved).chain(unrecorded).chain(differences).collect()
 }
 
 /// The range that several measurements cover together, and their sources.
@@ -340,7 +347,7 @@ mod tests {
                 "profile cib has no inbound measurement of SEND over UD".into(),
             ),
             ("host = \"e7520\"", "cib on e7520 is not the measured machine".into()),
-            ("[set]\ntx.send_ns = 20", "tx.send_ns is set by you, not from measurements".into()),
+            ("[set]\ntx.send_ns = 20", "tx.send_ns is 20 ns, but the measurements support 50.7 ns".into()),
             ("profile = \"e7520-t4\"", "profile e7520-t4 has no measurement of SEND over RC".into()),
             (
                 "profile = \"e7520-on-die\"",
@@ -367,7 +374,7 @@ mod tests {
             ),
             (
                 "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nset = { tcp.mtu_bytes = 9000 }",
-                "tcp.mtu_bytes is set by you, not from measurements".into(),
+                "tcp.mtu_bytes is 9000 B, but the measurements support 1500 B".into(),
             ),
         ] {
             assert_eq!(asked(toml), [wanted], "{toml}");

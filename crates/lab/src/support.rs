@@ -29,9 +29,8 @@ pub struct Support {
 
 impl Support {
     fn of(of: String, profile: &Profile, ids: Vec<&String>) -> Support {
-        // The known errors do not apply to a profile with changed parameters or in another host.
-        let is_as_set = profile.set().next().is_none() && profile.moved_to.is_none();
-        let known = profile.calibrated.as_ref().filter(|_| is_as_set);
+        // The known errors do not apply to a profile with other values.
+        let known = profile.calibrated.as_ref().filter(|_| profile.is_measured_machine());
         let errors = known.map_or(Vec::new(), |known| errors(known, &ids));
         Support {
             of,

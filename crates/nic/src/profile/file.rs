@@ -37,8 +37,8 @@ struct ProfileFile {
     rx: Option<Spanned<Section>>,
     atomics: Option<Spanned<Section>>,
     caches: Option<Spanned<Section>>,
-    #[serde(default)]
-    measured: Measured,
+    /// Missing: the base's measurements, and the base's calibration.
+    measured: Option<Measured>,
     calibrated: Option<Spanned<Calibrated>>,
 }
 
@@ -123,6 +123,33 @@ fn host_parameters(
     Ok(None)
 }
 
+/// The data behind a profile.
+struct Evidence {
+    measured: Measured,
+    calibrated: Option<Calibrated>,
+    moved_to: Option<String>,
+}
+
+impl Evidence {
+    /// The data behind a base. They also belong to profiles based on it, which list their differences.
+    fn of(base: Profile) -> Evidence {
+        Evidence { measured: base.measured, calibrated: base.calibrated, moved_to: base.moved_to }
+    }
+
+    /// `read` with these data. Draws around a value that differs from the calibrated one are left out.
+    fn of_profile(self, read: Profile) -> Profile {
+        let Evidence { measured, calibrated, moved_to } = self;
+        let profile = Profile { measured, moved_to, ..read };
+        let differences = profile.differences();
+        let differs = |name: &str| differences.iter().any(|difference| difference.parameter() == Some(name));
+        let calibrated = calibrated.map(|mut calibrated| {
+            calibrated.draws.retain(|name, _| !differs(name));
+            calibrated
+        });
+        Profile { calibrated, ..profile }
+    }
+}
+
 impl Profile {
     /// A built-in profile.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
@@ -201,14 +228,17 @@ impl Profile {
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         reader.base = base.as_ref().map(Profile::as_base);
-        // The data of the base say nothing about this profile's changes.
         let read = sections.read(reader, Named { name, title, device_id }, generation, base.as_ref())?;
         if let Some(calibrated) = &parsed.calibrated {
             let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);
             calibrated.get_ref().check(&read.parameters).map_err(wrong)?;
         }
         let calibrated = parsed.calibrated.map(Spanned::into_inner);
-        Ok(Profile { measured: parsed.measured, calibrated, ..read })
+        let evidence = match (parsed.measured, base) {
+            (None, Some(base)) if calibrated.is_none() => Evidence::of(base),
+            (measured, _) => Evidence { measured: measured.unwrap_or_default(), calibrated, moved_to: None },
+        };
+        Ok(evidence.of_profile(read))
     }
 
     /// This NIC in another host. The host is named by its processor (one of [`Profile::host_names`]), by a

@@ -90,9 +90,7 @@ impl Profile {
 
     /// This NIC in the host of `other`. Reports call this host `name`.
     pub(super) fn in_host_of(self, other: &Profile, name: &str) -> Profile {
-        let of_host = |name: &str| {
-            ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
-        };
+        let of_host = Profile::is_of_host;
         let theirs =
             other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(&other.name));
         let parts = |p: &Profile| (p.host, p.hierarchy, p.sockets, p.tcp);
@@ -117,6 +115,11 @@ impl Profile {
             calibrated,
             moved_to: if own_host { self.moved_to } else { Some(name.to_owned()) },
         }
+    }
+
+    /// Whether a parameter describes the host.
+    pub(super) fn is_of_host(name: &str) -> bool {
+        ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
     }
 
     /// The name and the parameters that profiles based on this one inherit.

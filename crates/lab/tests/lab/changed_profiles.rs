@@ -1,0 +1,144 @@
+//! A profile claims the accuracy of its measurements only with the values that they support, however a value
+//! was changed.
+
+use doorbell_lab::{Asked, Run, Support, extrapolates, fields, supports};
+use doorbell_nic::{Basis, Parameter, Profile, Unit};
+use doorbell_schema::Given;
+use std::path::Path;
+
+/// The statements of a workload about its accuracy.
+fn said(profile: &str, rest: &str) -> (Vec<String>, Vec<Support>) {
+    let toml = format!("profile = \"{profile}\"\n{rest}");
+    let given = Given::from_toml("w.toml", &toml, &fields()).unwrap();
+    let run = Run::asked(Asked::of(&given).unwrap()).unwrap();
+    (extrapolates(&run), supports(&run))
+}
+
+/// The text of a built-in profile.
+fn text_of(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// A value 1% above the parameter's own, or the next whole number.
+fn changed(parameter: &Parameter) -> f64 {
+    match parameter.unit {
+        Unit::Count | Unit::Bytes => (parameter.value * 1.01).ceil(),
+        _ => (parameter.value * 1.01 * 1e6).round() / 1e6,
+    }
+}
+
+/// The text of a profile with another value of one of its own parameters, and of those that must equal it.
+fn edited(profile: &Profile, parameter: &Parameter, value: f64) -> String {
+    let changes = profile.with_followers([(parameter.name.as_str(), value)]);
+    let changed = |p: &&Parameter| p.base.is_none() && changes.contains_key(&p.name);
+    profile.parameters.iter().filter(changed).fold(text_of(&profile.name), |text, parameter| {
+        let (section, key) = parameter.name.split_once('.').unwrap();
+        let (before, after) = text.split_at(text.find(&format!("\n[{section}]\n")).unwrap());
+        let from = format!("\n{key} = {{ value = {},", parameter.value);
+        assert!(after.contains(&from), "{}", parameter.name);
+        before.to_owned() + &after.replacen(&from, &format!("\n{key} = {{ value = {value},"), 1)
+    })
+}
+
+/// The paths of a profile with another value: the edited file, a file with a base, a copy with another name,
+/// and a copy with the same name in another folder.
+fn files(folder: &Path, profile: &Profile, parameter: &Parameter, value: f64) -> [String; 4] {
+    let (name, text) = (&profile.name, edited(profile, parameter, value));
+    let (section, key) = parameter.name.split_once('.').unwrap();
+    let entry = format!(
+        "value = {value}, basis = \"assumed\", reason = \"tried\", range = [{}, {}]",
+        value * 0.5,
+        value * 2.0
+    );
+    let based =
+        format!("name = \"mine\"\ntitle = \"mine\"\nbase = \"{name}\"\n[{section}]\n{key} = {{ {entry} }}\n");
+    let named = text.replacen(&format!("name = \"{name}\""), "name = \"mine\"", 1);
+    std::fs::create_dir_all(folder.join("profiles")).unwrap();
+    std::fs::create_dir_all(folder.join("copies")).unwrap();
+    [
+        (format!("profiles/{name}.toml"), &text),
+        ("based.toml".to_owned(), &based),
+        ("mine.toml".to_owned(), &named),
+        (format!("copies/{name}.toml"), &text),
+    ]
+    .map(|(file, text)| {
+        let path = folder.join(file);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    })
+}
+
+/// The first and the last calibrated parameter that the profile's own file gives.
+fn calibrated(profile: &Profile) -> Vec<&Parameter> {
+    let own = |p: &&Parameter| p.base.is_none() && matches!(p.basis, Basis::Calibrated { .. });
+    let all: Vec<&Parameter> = profile.parameters.iter().filter(own).filter(|p| p.value > 0.0).collect();
+    [all.first(), all.last()].into_iter().flatten().copied().collect()
+}
+
+#[test]
+fn a_value_that_was_changed_by_1_percent_is_stated_in_every_way_to_change_it() {
+    let mut tried = 0;
+    for profile in Profile::names().map(|name| Profile::named(name).unwrap()) {
+        for parameter in calibrated(&profile) {
+            tried += 1;
+            let value = changed(parameter);
+            let folder = tempfile::tempdir().unwrap();
+            let set = said(&profile.name, &format!("set = {{ {} = {value} }}", parameter.name));
+            let of_files = files(folder.path(), &profile, parameter, value).map(|path| said(&path, ""));
+            let unit = match parameter.unit {
+                Unit::Count => String::new(),
+                unit => format!(" {unit}"),
+            };
+            let sentence = format!(
+                "{} is {value}{unit}, but the measurements support {}{unit}",
+                parameter.name, parameter.value
+            );
+            for (way, (sentences, supports)) in of_files.iter().chain([&set]).enumerate() {
+                let about: Vec<&String> = sentences.iter().filter(|s| s.contains(&parameter.name)).collect();
+                assert_eq!(about, [&sentence], "{} by way {way}", profile.name);
+                assert!(supports.iter().all(|support| support.median_error.is_none()), "{supports:?}");
+            }
+        }
+    }
+    assert!(tried >= 8, "{tried}");
+}
+
+#[test]
+fn a_copy_with_the_same_values_keeps_the_accuracy() {
+    const READ: &str = "verb = \"read\"\nsize = 64";
+    let folder = tempfile::tempdir().unwrap();
+    let errors = |profile: &str, rest: &str| {
+        let (sentences, supports) = said(profile, rest);
+        (sentences, supports.iter().map(|s| (s.median_error, s.largest_error)).collect::<Vec<_>>())
+    };
+    let original = errors("cib", READ);
+    assert!(original.0.is_empty() && original.1.iter().all(|(median, _)| median.is_some()));
+    let copy = text_of("cib").replacen("name = \"cib\"", "name = \"mine\"", 1);
+    let based = "name = \"mine\"\ntitle = \"mine\"\nbase = \"cib\"\n";
+    for (file, text) in [("copy.toml", copy.as_str()), ("based.toml", based)] {
+        let path = folder.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(errors(&path.display().to_string(), READ), original, "{file}");
+    }
+    // A value that is set to the supported value changes nothing.
+    let cib = Profile::named("cib").unwrap();
+    let packet = cib.parameters.iter().find(|p| p.name == "rx.packet_ns").unwrap().value;
+    assert_eq!(errors("cib", &format!("{READ}\nset = {{ rx.packet_ns = {packet} }}")), original);
+}
+
+/// Without a record of the values, nothing tells whether they are the measured machine's.
+#[test]
+fn measurements_without_a_record_of_values_support_no_accuracy() {
+    let text = text_of("cib");
+    let (before, rest) = text.split_once("[measured.machine]").unwrap();
+    let (_, after) = rest.split_once("# Written by").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cib.toml");
+    std::fs::write(&path, format!("{before}# Written by{after}")).unwrap();
+    let (sentences, supports) = said(&path.display().to_string(), "verb = \"read\"\nsize = 64");
+    assert_eq!(
+        sentences,
+        ["profile cib does not record the values that its measurements support ([measured.machine])"]
+    );
+    assert!(supports.iter().all(|support| support.median_error.is_none()));
+}
