@@ -33,14 +33,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
     let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
-    let found = doorbell_lab::compare::compare(&sides, args.explain, stored.clone(), &control);
+    let found = doorbell_lab::compare::compare(&sides, args.explain, args.same, stored.clone(), &control);
     drop(bar);
     let found = found.map_err(Exit::of_sweep)?;
     stored.iter().for_each(|stored| cache::say_failures(stored));
     if args.json {
         exit::print_json(&found)?;
     } else {
-        exit::print(&report(&found))?;
+        exit::print(&report(args, &found))?;
     }
     exit::stopped(&interrupt)
 }
@@ -74,10 +74,18 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     args.common.below(words, file).map_err(Exit::bad_input)
 }
 
-fn report(c: &Comparison) -> String {
+fn report(args: &CompareArgs, c: &Comparison) -> String {
     let mut text = String::new();
-    if !c.options.is_empty() {
-        let _ = write!(text, "Options that differ\n{}\n", options(c));
+    let (untyped, typed): (Vec<_>, Vec<_>) = c.options.keys().partition(|key| c.untyped.contains(key));
+    if !typed.is_empty() {
+        let _ = write!(text, "Options that differ\n{}\n", options(c, &typed));
+    }
+    if !untyped.is_empty() {
+        let _ = write!(text, "{}\n{}\n", of_defaults(args, c, &untyped), options(c, &untyped));
+    }
+    if !c.same.is_empty() {
+        let made: Vec<String> = c.same.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+        let _ = writeln!(text, "Alike because of --same: {}\n", made.join(", "));
     }
     let _ = write!(text, "Result\n{}", results(&c.sides));
     for side in &c.sides {
@@ -125,9 +133,20 @@ fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, A
     before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
 }
 
-fn options(c: &Comparison) -> String {
-    let rows = c.options.iter().map(|(key, values)| {
-        [key.clone()].into_iter().chain(values.iter().map(shown)).collect::<Vec<String>>()
+/// The heading of options that differ because the sides have different defaults.
+fn of_defaults(args: &CompareArgs, c: &Comparison, untyped: &[&String]) -> &'static str {
+    let all_have = |key: &&String| c.options[*key].iter().all(|value| !value.is_null());
+    match untyped.iter().any(|key| all_have(key)) {
+        true if args.same => "Defaults that differ although --same was given",
+        true => "Defaults that differ; you typed none of these options (--same makes them alike)",
+        false => "Options that only some sides have, with their defaults",
+    }
+}
+
+/// A table of options with these keys.
+fn options(c: &Comparison, keys: &[&String]) -> String {
+    let rows = keys.iter().map(|&key| {
+        [key.clone()].into_iter().chain(c.options[key].iter().map(shown)).collect::<Vec<String>>()
     });
     table::columns(&header(&[("", Align::Left)], &c.sides), rows.collect())
 }

@@ -307,6 +307,27 @@ fn sides_are_what_simulate_and_limits_say() {
 }
 
 #[test]
+fn different_defaults_are_printed_or_made_alike() {
+    let directory = directory("defaults");
+    const STORES: &str = "compare \"system=read-kv value=64\" \"system=herd-kv value=128\" --clients 2 \
+                          --warmup 10us --duration 20us";
+    let text = said(&directory, STORES);
+    let (typed, defaults) = text.split_once("Defaults that differ; ").expect("stores differ");
+    assert!(typed.contains("  value  ") && !typed.contains("outstanding"), "{text}");
+    let row = defaults.lines().find(|line| line.trim_start().starts_with("outstanding")).expect("a row");
+    assert!(row.trim_end().ends_with("32") && row.contains("16"), "{row}");
+    let text = said(&directory, &format!("{STORES} --same"));
+    let alike = text.lines().find(|line| line.starts_with("Alike because of --same: ")).expect("a line");
+    assert!(alike.contains("outstanding 16") && alike.contains("put_permille 0"), "{alike}");
+    assert!(!text.contains("Defaults that differ"), "{text}");
+    let found = json(&said(&directory, &format!("{STORES} --same --json")));
+    for side in found["sides"].as_array().expect("sides") {
+        assert_eq!(side["workload"]["outstanding"], 16);
+    }
+    assert_eq!(found["same"]["outstanding"], 16);
+}
+
+#[test]
 fn equal_sides_do_not_differ() {
     let directory = directory("equal");
     let found = json(&said(&directory, &format!("compare cib profile=cib {SHORT} --json")));

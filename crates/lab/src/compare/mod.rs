@@ -2,19 +2,19 @@
 
 mod baseline;
 mod costs;
+mod settings;
 
 pub use baseline::{Change, Changes, Tolerance, against};
 pub use costs::{Cost, CostTerm};
 
-use crate::asked::Asked;
 use crate::explain::results;
-use crate::plan::{Control, Known, Run, Stored};
+use crate::plan::{Control, Known, Stored};
 use crate::results::Found;
 use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
-use doorbell_workload::ThreadClass;
 use serde::Serialize;
+use settings::Alike;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,6 +32,10 @@ pub struct Comparison {
     pub sides: Vec<Side>,
     /// Options that differ, each with its value for every side; null for a side without the option.
     pub options: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Keys of these options that the user gave for no side: the sides have different defaults.
+    pub untyped: Vec<String>,
+    /// Options in which the defaults differed, and which have the first side's value on all sides.
+    pub same: BTreeMap<String, serde_json::Value>,
     /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
 }
@@ -53,28 +57,27 @@ pub struct Side {
     pub beyond_intervals: Option<bool>,
 }
 
-/// Runs named workloads and compares their results. With `explain`, reruns find the bottlenecks.
+/// Runs named workloads and compares their results. With `explain`, reruns find the bottlenecks. With `same`,
+/// all sides have the first side's value of each option that the user gave for no side.
 ///
 /// # Errors
 /// One sentence that names the side, if the side's workload is invalid or has no result.
 pub fn compare(
     sides: &[(String, Given)],
     explain: bool,
+    same: bool,
     stored: Option<Arc<Stored>>,
     control: &Control<'_>,
 ) -> Result<Comparison, SweepError> {
-    let run = |(name, given): &(String, Given)| {
-        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
-        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
-    };
-    let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
+    let as_given = || Alike { sides: sides.to_vec(), made: BTreeMap::new() };
+    let alike = if same { Alike::of(sides).map_err(SweepError::Refused)? } else { as_given() };
+    let runs = settings::runs(&alike.sides).map_err(SweepError::Refused)?;
     let known = stored.map_or_else(Known::default, Known::stored_in);
     let failed = |(at, cause): (usize, SimulateError)| SweepError::Point { at: sides[at].0.clone(), cause };
     let found = results(&runs, explain, &known, control).map_err(failed)?;
     let found: Vec<Option<Found>> = found.into_iter().map(|outcome| outcome.map(Found::from)).collect();
     let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
-    let options = differing(&workloads);
+    let options = settings::differing(&workloads);
     let first = found.first().cloned().flatten();
     let side = |(at, ((name, found), workload)): (usize, ((String, Option<Found>), serde_json::Value))| {
         let other = found.as_ref().filter(|_| at > 0);
@@ -89,34 +92,11 @@ pub fn compare(
         schema: COMPARISON_SCHEMA,
         explained: explain,
         sides: names.zip(found).zip(workloads).enumerate().map(side).collect(),
+        untyped: settings::untyped(&options, sides),
         options,
+        same: alike.made,
         costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
     })
-}
-
-/// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.
-fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
-    let mut apart = workload.clone();
-    let Some(fields) = apart.as_object_mut() else { return apart };
-    let Some(serde_json::Value::Array(classes)) = fields.remove("class") else { return apart };
-    // The top level only repeats the first class's options of threads, so they are dropped there.
-    fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
-    for (number, class) in classes.iter().enumerate() {
-        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
-        for (key, value) in class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
-            fields.insert(format!("class {name}: {key}"), value.clone());
-        }
-    }
-    apart
-}
-
-/// Keys with values that differ between workloads.
-fn differing(workloads: &[serde_json::Value]) -> BTreeMap<String, Vec<serde_json::Value>> {
-    let workloads: Vec<serde_json::Value> = workloads.iter().map(with_classes_apart).collect();
-    let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
-    let values = |key: &String| workloads.iter().map(|w| w[key.as_str()].clone()).collect::<Vec<_>>();
-    let all: BTreeMap<String, Vec<serde_json::Value>> = keys.map(|key| (key.clone(), values(key))).collect();
-    all.into_iter().filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
 }
 
 fn change(first: &Found, other: &Found) -> Option<f64> {
@@ -128,27 +108,4 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn options_of_classes_differ_one_by_one() {
-        let side = |qps: u32, size: u32| {
-            json!({
-                "machines": 2, "threads": 3, "qps": qps,
-                "class": [{"threads": 1, "qps": qps}, {"name": "b", "threads": 2, "qps": 1, "size": size}],
-            })
-        };
-        let differ = differing(&[side(1, 8), side(2, 8), json!({"machines": 2, "threads": 3, "qps": 1})]);
-        let keys: Vec<&str> = differ.keys().map(String::as_str).collect();
-        let of_classes =
-            ["class 0: qps", "class 0: threads", "class b: qps", "class b: size", "class b: threads"];
-        assert_eq!(keys, [&of_classes[..], &["qps"]].concat());
-        assert_eq!(differ["class 0: qps"], [json!(1), json!(2), json!(null)]);
-        assert_eq!(differing(&[side(1, 8), side(1, 9)]).into_keys().collect::<Vec<_>>(), ["class b: size"]);
-    }
 }
