@@ -7,7 +7,7 @@ use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
 use doorbell_lab::{Duration, Schema, Share, Workload};
 use doorbell_launch::MOST_RANKS;
-use doorbell_schema::BadShare;
+use doorbell_schema::{BadShare, NumberUnit};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -412,7 +412,7 @@ fn device(text: &str) -> Result<usize, String> {
 
 /// Parses a whole number from `least` to `most`.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let number = NumberUnit::Count.read(text).ok().filter(|number| (least..=most).contains(number));
     let range =
         if most == u64::MAX { format!("of at least {least}") } else { format!("from {least} to {most}") };
     number.ok_or_else(|| format!("`{text}` is not a whole number {range}"))

@@ -58,7 +58,7 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     for word in text.split_whitespace() {
         if word.contains('=') {
             doorbell_lab::say(&mut words, word).map_err(refused)?;
-        } else if Profile::names().any(|name| name == word) {
+        } else if Profile::names().any(|name| name == Profile::canonical(word)) {
             doorbell_lab::say(&mut words, &format!("profile={word}")).map_err(refused)?;
         } else if file.is_some() {
             return Err(refused(format!("{word} is a second file, but a side has at most one")));

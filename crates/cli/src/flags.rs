@@ -1,6 +1,6 @@
 //! Command-line flags. They are made from the fields of workloads and systems.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
 use doorbell_nic::Profile;
@@ -331,17 +331,20 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
             Says::Value(shown) if field.kind == FieldKind::Settings => {
                 arg.value_name(shown).action(ArgAction::Append)
             }
-            Says::Value(shown) => with_value(arg.value_name(shown), field.kind),
+            Says::Value(shown) => with_value(arg.value_name(shown), field),
         });
     }
     args
 }
 
-fn with_value(arg: Arg, kind: FieldKind) -> Arg {
-    match kind {
+fn with_value(arg: Arg, field: &'static Field) -> Arg {
+    match field.kind {
         // The field itself reports a value that is out of range.
         FieldKind::Number { .. } => arg.allow_negative_numbers(true),
-        FieldKind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
+        FieldKind::Name(names) => {
+            let values = names.iter().map(|name| possible(name, field.also));
+            arg.value_parser(PossibleValuesParser::new(values)).ignore_case(true)
+        }
         FieldKind::Time { .. }
         | FieldKind::Share(..)
         | FieldKind::Switch
@@ -349,6 +352,13 @@ fn with_value(arg: Arg, kind: FieldKind) -> Arg {
         | FieldKind::Tables(_)
         | FieldKind::Settings => arg,
     }
+}
+
+/// A name of a field. The field itself turns other words into the name.
+fn possible(name: &'static str, also: &'static [(&'static str, &'static str)]) -> PossibleValue {
+    let words = also.iter().filter(|(_, meant)| *meant == name).map(|(word, _)| (*word).to_owned());
+    let words = words.chain([name.to_owned()]).flat_map(|word| [word.replace('-', "_"), word]);
+    PossibleValue::new(name).aliases(words.filter(|word| word != name))
 }
 
 /// Help text of the usual value. Empty for a switch, and for a field without a usual value.

@@ -61,10 +61,22 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
         return format!("{no_option}, but of {}", doorbell_schema::one_of(&others));
     }
     let options = options(command);
+    let synonyms = synonyms(option, &options);
+    if !synonyms.is_empty() {
+        return format!("{no_option}; did you mean `{}`?", synonyms.join("` or `"));
+    }
     match doorbell_schema::nearest(option, options.iter().map(String::as_str)) {
         Some(nearest) => format!("{no_option}; did you mean `{nearest}`?"),
         None => format!("{no_option}: `{} --help` lists them", name(command)),
     }
+}
+
+/// The options that people look for under the name of `option`.
+fn synonyms(option: &str, options: &[String]) -> Vec<String> {
+    let fields = doorbell_lab::fields();
+    let meant = doorbell_schema::synonyms(option.trim_start_matches('-'), &fields);
+    let flags = meant.map(|field| format!("--{}", field.key.replace('_', "-")));
+    flags.filter(|flag| options.contains(flag)).collect()
 }
 
 /// Says that `word` is not a subcommand of `command`, and lists the subcommands.

@@ -1,6 +1,7 @@
 //! Mixes: the operations that are posted, and their frequencies.
 
 use crate::Verb;
+use doorbell_schema::NumberUnit;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -51,23 +52,22 @@ impl FromStr for Item {
             format!("`{text}` in a mix has no weight; {EXAMPLES}, each item with its weight after a colon")
         })?;
         let (name, size) = match what.split_once('/') {
-            Some((name, size)) => (name, Some(number(size, "number of bytes")?)),
+            Some((name, size)) => (name, Some(number(NumberUnit::Bytes, size, "number of bytes")?)),
             None => (what, None),
         };
-        let verb = Verb::ALL.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb);
-        let verb = verb.ok_or_else(|| {
+        let verb = Verb::named(name).ok_or_else(|| {
             format!("`{name}` in a mix is not a verb; the verbs are {}", Verb::NAMES.join(", "))
         })?;
-        match number(weight, "weight")? {
+        match number(NumberUnit::Count, weight, "weight")? {
             0 => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
             weight => Ok(Item { verb, size, weight }),
         }
     }
 }
 
-fn number(text: &str, what: &str) -> Result<u32, String> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or_else(|| {
+fn number(unit: NumberUnit, text: &str, what: &str) -> Result<u32, String> {
+    let number = unit.read(text).ok().and_then(|number| number.try_into().ok());
+    number.ok_or_else(|| {
         format!(
             "`{text}` in a mix is not a {what}; \
          {EXAMPLES}"

@@ -59,13 +59,19 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "simulate --system consolidate --theta 1 --marked 4",
             "4 blocks are marked for consolidation, but with theta 1",
         ),
+        ("simulate --size 4KB", "size is 4KB, which may mean 4000 bytes or 4KiB: write one of these"),
+        ("simulate --rate 70%", "rate is 70%, but must be a whole number, also as 45k, 45M or 45e6"),
+        (
+            "simulate --system herd-kv --put-permille 0.05%",
+            "put_permille is 0.05%, but must be a whole number of thousandths, also as 5% or 0.5%",
+        ),
         ("simulate --profile=", "the name of the profile is empty; there are cib, "),
         ("simulate --size=-1", "size is -1, but must be at least 0"),
         ("limits --size -1", "size is -1, but must be at least 0"),
         ("simulate --size 99999999999999999999", "but must be at most 4294967295"),
         (
             "simulate --size=",
-            "size is empty, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB",
+            "size is empty, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G",
         ),
         (
             "simulate --verb read --remote-region 1TiB",
@@ -153,6 +159,15 @@ fn a_bad_command_line_exits_2() {
         (
             "limits --qwerty",
             "`--qwerty` is not an option of `doorbell limits`: `doorbell limits --help` lists them",
+        ),
+        (
+            "simulate --nodes 4",
+            "`--nodes` is not an option of `doorbell simulate`; did you mean `--machines`?",
+        ),
+        ("limits --payload 4", "`--payload` is not an option of `doorbell limits`; did you mean `--size`?"),
+        (
+            "simulate --depth 4",
+            "`--depth` is not an option of `doorbell simulate`; did you mean `--window` or `--outstanding`?",
         ),
         ("run --stast -- ls", "`--stast` is not an option of `doorbell run`; did you mean `--stats`?"),
         ("cache clar", "`clar` is not a command of `doorbell cache`, which has clear; did you mean `clear`?"),
@@ -607,6 +622,33 @@ fn what_rests_on_extrapolation_is_said() {
     let text = words("profiles cx");
     assert!(stdout(&text).contains("send over UD, inbound   ATC'16, Table 5\n"), "{text:?}");
     assert!(stdout(&words("profiles e7520-on-die")).contains("\nThe profile names no measurements behind"));
+}
+
+/// The resolved workload of a line, which is not simulated.
+fn resolved(line: &str) -> serde_json::Value {
+    let output = words(&format!("limits {line} --json"));
+    assert!(output.status.success(), "{line}: {output:?}");
+    serde_json::from_str::<serde_json::Value>(stdout(&output)).unwrap()["workload"].take()
+}
+
+#[test]
+fn numbers_and_names_are_read_as_people_write_them() {
+    for (typed, plain) in [
+        ("--size 4k", "--size 4096"),
+        ("--size 4KiB", "--size 4096"),
+        ("--verb READ --size 1M", "--verb read --size 1048576"),
+        ("--arrivals poisson --rate 45M", "--arrivals poisson --rate 45000000"),
+        ("--arrivals poisson --rate 45e6", "--arrivals poisson --rate 45000000"),
+        ("--arrivals Poisson --rate 45_000_000", "--arrivals poisson --rate 45000000"),
+        ("--verb WRITE --transport RC", "--verb write --transport rc"),
+        ("--verb cas", "--verb compare-swap"),
+        ("--verb FAA", "--verb fetch-add"),
+        ("--verb compare_swap", "--verb compare-swap"),
+        ("--mix READ/4k:3,faa:1", "--mix read/4096:3,fetch-add:1"),
+        ("--profile CX3", "--profile cx3"),
+    ] {
+        assert_eq!(resolved(typed), resolved(plain), "{typed}");
+    }
 }
 
 #[test]

@@ -105,7 +105,8 @@ impl Asked {
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
         let mut machines = Workload::default();
-        (machines.profile, machines.host) = (Some(name), read(given, "host")?);
+        (machines.profile, machines.host) =
+            (Some(Profile::canonical(&name).to_owned()), read(given, "host")?);
         machines.set = given.read("set").map_err(WorkloadError::Invalid)?;
         let profiles = machines.load_profiles()?;
         let profile = profiles.first();

@@ -135,7 +135,8 @@ impl Range {
 
 /// Reads the increment of a range.
 fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String> {
-    let amount = by.parse().ok().filter(|amount| *amount >= least);
+    let FieldKind::Number { unit, .. } = field.kind else { unreachable!("ranges are of numbers") };
+    let amount = unit.read(by).ok().filter(|amount| *amount >= least);
     amount.ok_or_else(|| {
         format!(
             "{}: `{text}` grows by `{by}`, but must grow by a whole number of at least {least}",
@@ -170,6 +171,11 @@ mod tests {
             ("qps=1..64*2", "1 2 4 8 16 32 64"),
             ("qps=3..5", "3 4 5"),
             ("size=1KiB..4KiB*2", "1024 2048 4096"),
+            ("size=1k..4k*2", "1024 2048 4096"),
+            ("size=1k..3k+1k", "1024 2048 3072"),
+            ("rate=1M,2e6,3_000_000", "1000000 2000000 3000000"),
+            ("rate=1M..3M+1M", "1000000 2000000 3000000"),
+            ("verb=READ,cas", "read compare-swap"),
             ("size=0,4..16*2,100", "0 4 8 16 100"),
             ("verb=read,write", "read write"),
             ("inline=true,false", "true false"),

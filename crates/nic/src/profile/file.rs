@@ -89,9 +89,13 @@ fn load(
 /// The profile that describes a host. `host` is the name of its processor, the name of the profile, or a
 /// path. The error lists the known hosts.
 fn profile_of(host: &str) -> Result<&str, String> {
-    if let Some(built_in) = built_in::all().iter().find(|built_in| built_in.processor == Some(host)) {
+    if let Some(built_in) = built_in::all()
+        .iter()
+        .find(|built_in| built_in.processor.is_some_and(|processor| processor.eq_ignore_ascii_case(host)))
+    {
         return Ok(built_in.name);
     }
+    let host = Profile::canonical(host);
     if is_path(host) || Profile::names().any(|name| name == host) {
         return Ok(host);
     }
@@ -151,9 +155,15 @@ impl Evidence {
 }
 
 impl Profile {
-    /// A built-in profile.
+    /// The name of a built-in profile that is written in other capitals. Any other text stays as it is.
+    pub fn canonical(name: &str) -> &str {
+        Profile::names().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
+    }
+
+    /// A built-in profile, by its name in capitals or small letters.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
-        match built_in::all().iter().find(|built_in| built_in.name == name) {
+        let known = Profile::canonical(name);
+        match built_in::all().iter().find(|built_in| built_in.name == known) {
             Some(BuiltIn { name, text, .. }) => Profile::parse(name, text),
             None => {
                 let names = Profile::names().collect::<Vec<_>>().join(", ");

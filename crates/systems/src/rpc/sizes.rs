@@ -1,6 +1,7 @@
 //! Sizes of messages.
 
 use crate::random::Random;
+use doorbell_schema::NumberUnit;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -61,9 +62,8 @@ impl FromStr for SizePart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SizePart, String> {
-        let number = |text: &str, what: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| digits);
+        let number = |unit: NumberUnit, text: &str, what: &str| {
+            let number = unit.read(text).ok().and_then(|number| number.try_into().ok());
             number.ok_or_else(|| {
                 format!("`{text}` is not a {what}; write sizes as 64, 64-512 or 64:90,4096:10")
             })
@@ -71,9 +71,9 @@ impl FromStr for SizePart {
         let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
         let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
         let part = SizePart {
-            least: number(least, "number of bytes")?,
-            most: number(most, "number of bytes")?,
-            weight: number(weight, "weight")?,
+            least: number(NumberUnit::Bytes, least, "number of bytes")?,
+            most: number(NumberUnit::Bytes, most, "number of bytes")?,
+            weight: number(NumberUnit::Count, weight, "weight")?,
         };
         match part {
             SizePart { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn sizes_are_drawn_as_often_as_they_say() {
-        let sizes: Sizes = "64:90,100-103:8,4096:2".parse().unwrap();
-        assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4096:2".into()));
+        let sizes: Sizes = "64:90,100-103:8,4k:2".parse().unwrap();
+        assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4k:2".into()));
         let mut random = Random::new(7, 0);
         let mut seen = BTreeMap::new();
         (0..100_000).for_each(|_| *seen.entry(sizes.draw(&mut random)).or_insert(0i64) += 1);
