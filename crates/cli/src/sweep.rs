@@ -11,8 +11,8 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
-use doorbell_lab::Control;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::{Control, Workload};
 use doorbell_nic::Digits;
 use names::{name, name_of};
 use std::fmt::Write;
@@ -148,6 +148,8 @@ fn report(sweep: &Sweep) -> String {
 fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let mut header: Vec<(&str, Align)> =
         sweep.over.iter().map(|axis| (axis.option.as_str(), Align::Right)).collect();
+    let over_qps = sweep.over.iter().any(|axis| axis.option == Workload::qps.key);
+    header.extend(over_qps.then_some(("QPs/NIC", Align::Right)));
     header.extend([
         ("Mops", Align::Right),
         ("", Align::Left),
@@ -159,6 +161,8 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
+        let qps = || point.qps_per_nic.map_or("-".to_owned(), |qps| qps.to_string());
+        cells.extend(over_qps.then(qps));
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
         let mean = report::mean(point.found.latency_ns.mean, None);
         cells.extend([

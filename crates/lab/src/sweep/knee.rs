@@ -119,11 +119,9 @@ impl Plan {
         let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
         let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
         let found = self.results(&runs, known, control)?;
-        let points = (first..).zip(values.iter().zip(found));
+        let points = (first..).zip(values.iter().zip(&runs).zip(found));
         Ok(points
-            .filter_map(|(number, (value, ran))| {
-                Some(Point { number, at: self.at(value), found: ran?.into() })
-            })
+            .filter_map(|(number, ((value, (_, run)), ran))| Point::of(number, self.at(value), run, ran))
             .collect())
     }
 

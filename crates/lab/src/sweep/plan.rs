@@ -134,7 +134,7 @@ impl Plan {
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
         let found = self.results(&runs, known, control)?;
         let point = |(number, ran): (usize, Option<Outcome>)| {
-            Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
+            Point::of(number, self.at(&self.values_of(number)), &self.runs[number].1, ran)
         };
         let mut sweep = Sweep {
             schema: SWEEP_SCHEMA,

@@ -1,6 +1,8 @@
 //! Points of a sweep.
 
-use crate::results::Found;
+use crate::limits::qps_per_nic;
+use crate::plan::Run;
+use crate::results::{Found, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,12 +14,25 @@ pub struct Point {
     pub number: usize,
     /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
+    /// QPs in use on the NIC that has most of them; absent for systems, and if a machine has several NICs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qps_per_nic: Option<u64>,
     /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
 }
 
 impl Point {
+    /// A point, once its run has a result.
+    pub(super) fn of(
+        number: usize,
+        at: BTreeMap<String, serde_json::Value>,
+        run: &Run,
+        ran: Option<Outcome>,
+    ) -> Option<Point> {
+        Some(Point { number, at, qps_per_nic: qps_per_nic(run), found: ran?.into() })
+    }
+
     /// The value of an option, as users write it.
     pub fn value(&self, key: &str) -> String {
         value(&self.at, key)
