@@ -24,6 +24,9 @@ const EXIT_CODES: &str = "Exit codes: 0 success; 2 bad input, explained in one s
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// Print help with all options
+    #[arg(long, global = true, action = clap::ArgAction::HelpLong)]
+    help_all: Option<bool>,
 }
 
 #[derive(Subcommand)]
@@ -79,7 +82,7 @@ impl Args {
         // A mistake is explained, and help is printed, by the command line of all commands.
         match is_run.then(RunLine::try_parse) {
             Some(Ok(RunLine { command: RunCommand::Run(args) })) => {
-                Ok(Args { command: Some(Command::Run(*args)) })
+                Ok(Args { command: Some(Command::Run(*args)), help_all: None })
             }
             _ => Args::try_parse(),
         }

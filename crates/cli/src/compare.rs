@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&found)?;
     } else {
-        exit::print(&report(args, &found))?;
+        exit::tell(&report(args, &found))?;
     }
     exit::stopped(&interrupt)
 }

@@ -1,5 +1,6 @@
 //! Exit codes and messages of the command.
 
+use crate::screen;
 use doorbell_lab::uncertainty::UncertaintyError;
 use doorbell_lab::{Duration, Ended, MeasuredTime};
 use std::io::{ErrorKind, Write};
@@ -131,6 +132,14 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Exit::failed(format!("cannot write output: {e}"))),
         _ => Ok(()),
+    }
+}
+
+/// Prints a text for people to stdout. In a terminal, its lines fit into the terminal's columns.
+pub(crate) fn tell(text: &str) -> Result<(), Exit> {
+    match screen::columns() {
+        Some(columns) => print(&screen::fitted(text, columns)),
+        None => print(text),
     }
 }
 

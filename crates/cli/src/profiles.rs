@@ -58,7 +58,7 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             } else if args.json {
                 exit::print_json(&Described::of(&profile))
             } else {
-                exit::print(&parameters(&profile))
+                exit::tell(&parameters(&profile))
             }
         }
         None => {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             if args.json {
                 exit::print_json(&profiles.iter().map(Described::of).collect::<Vec<_>>())
             } else {
-                exit::print(&list(&profiles))
+                exit::tell(&list(&profiles))
             }
         }
     }

@@ -54,9 +54,9 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&report)?;
     } else {
-        exit::print(&text(&report, &selection.experiments))?;
+        exit::tell(&text(&report, &selection.experiments))?;
         for plot in plots {
-            exit::print(&format!("Plot: {}\n", plot.display()))?;
+            exit::tell(&format!("Plot: {}\n", plot.display()))?;
         }
     }
     if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }

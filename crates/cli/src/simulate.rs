@@ -53,7 +53,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&told)?;
     } else {
-        exit::print(&text(&told, &asked))?;
+        exit::tell(&text(&told, &asked))?;
     }
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);

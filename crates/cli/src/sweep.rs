@@ -78,7 +78,7 @@ fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     if args.json {
         return exit::print_json(sweep);
     }
-    exit::print(&report(sweep))?;
+    exit::tell(&report(sweep))?;
     if args.plot {
         exit::print(&format!("\n{}", terminal::plot(sweep)))?;
     }

@@ -40,7 +40,7 @@ fn explains_itself_in_one_screen() {
     assert!(output.status.success());
     let text = stdout(&output);
     assert!(text.lines().count() <= 40, "{text}");
-    assert!(text.lines().all(|l| l.len() <= 100), "{text}");
+    assert!(text.lines().all(|l| l.len() <= 80), "{text}");
     for command in ["simulate", "limits", "profiles", "reproduce"] {
         assert!(text.contains(&format!("doorbell {command}")), "{text}");
     }
@@ -309,7 +309,7 @@ const COMMANDS: [&str; 9] =
 
 /// The options that the help of a command lists, with dashes.
 fn options(command: &str) -> Vec<String> {
-    let output = words(&format!("{command} --help"));
+    let output = words(&format!("{command} --help-all"));
     let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
     let name =
         |line: &str| line.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next().map(str::to_owned);
