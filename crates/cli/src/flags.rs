@@ -1,6 +1,6 @@
 //! Command-line flags. They are made from the fields of workloads and systems.
 
-use crate::help::NUMBERS;
+use crate::help::VALUES;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
@@ -188,7 +188,7 @@ fn with_verbs(command: Command) -> Command {
          run --stats-json`. Options override the file. Only a file can describe machines that differ, by \
          tables named machine with a profile and a count, and threads that differ, by tables named class",
     );
-    let command = command.after_long_help(NUMBERS);
+    let command = command.after_long_help(VALUES);
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }
 
@@ -250,7 +250,7 @@ impl clap::Args for SystemArgs {
             None => of_systems(field),
         };
         let flags = SystemArgs::fields().into_iter().flat_map(|field| args(field, &usual(field)));
-        command.arg(file).args(flags).after_long_help(NUMBERS)
+        command.arg(file).args(flags).after_long_help(VALUES)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -263,7 +263,7 @@ impl clap::Args for CommonArgs {
         let verbs = Workload::fields().into_iter().flat_map(|field| args(field, &usual(field)));
         let systems = doorbell_lab::system_fields();
         let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
-        let command = command.after_long_help(NUMBERS);
+        let command = command.after_long_help(VALUES);
         let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
         command.args(systems.map(|arg| arg.help_heading("All sides, for systems")))
     }

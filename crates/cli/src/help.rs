@@ -10,22 +10,22 @@ use doorbell_schema::{Field, FieldKind, one_of};
 const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 /// Most lines of a text that fits on one screen.
-const LINES: usize = 40;
+const LINES: usize = 48;
 
 /// Columns of a screen.
 const WIDTH: usize = 80;
 
 /// Column at which descriptions begin.
-const INDENT: usize = 25;
+const INDENT: usize = 22;
 
 /// Forms of values, each with its meaning. `doorbell_schema::NumberUnit` reads the numbers.
-pub(crate) const NUMBERS: &str = "\
-Numbers:
-  bytes                  4096, 4k, 4KiB: k, M, G, T are powers of 1024; 4KB is refused
-  counts, rates          45000000, 45M, 45e6, 45_000_000: powers of 1000
-  thousandths            50, or as 5%
-  shares, times          1%; 500ns, 5us, 2ms, 1s
-  names                  also READ, RC; cas is compare-swap, faa is fetch-add";
+pub(crate) const VALUES: &str = "\
+Values:
+  bytes               4096, 4k, 4KiB: powers of 1024, as in fio; 4KB is refused
+  counts, rates       45000000, 45M, 45e6, 45_000_000: powers of 1000
+  thousandths         50, or as 5%
+  shares and times    1%; 500ns, 5us, 2ms, 1s
+  names               also READ, RC; cas is compare-swap, faa is fetch-add";
 
 /// Workload options that matter most, in this order.
 const FIRST: [&str; 17] = [
@@ -155,7 +155,7 @@ fn after(command: &Command, entries: &[&SystemEntry]) -> Vec<String> {
     };
     let of_systems = command.get_arguments().any(is_system) && entries.is_empty();
     let of_systems = of_systems.then(|| format!("Options of a system: {name} --system NAME --help"));
-    let numbers = NUMBERS.lines().map(str::to_owned);
+    let numbers = std::iter::once("").chain(VALUES.lines()).map(str::to_owned);
     numbers.chain([all]).chain(of_systems).collect()
 }
 
@@ -180,10 +180,10 @@ fn in_order(command: &Command, entries: &[&SystemEntry], words: &[String]) -> Ve
     distinct(first.into_iter().chain(others).chain(timing))
 }
 
-/// The fields of these systems, after the fields that select them.
+/// The fields of these systems, before the fields that select them.
 fn of_systems(entries: &[&SystemEntry]) -> Vec<&'static Field> {
     let beside = doorbell_lab::fields().into_iter().filter(|field| BESIDE.contains(&field.key));
-    distinct(beside.chain(entries.iter().flat_map(|entry| entry.fields.iter().copied())))
+    distinct(entries.iter().flat_map(|entry| entry.fields.iter().copied()).chain(beside))
 }
 
 fn distinct(fields: impl IntoIterator<Item = &'static Field>) -> Vec<&'static Field> {
@@ -260,9 +260,9 @@ fn help_of(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The first sentence of a description, without conditions after a semicolon.
+/// The first sentence of a description, without conditions after a semicolon, and without examples.
 fn sentence(text: &str) -> String {
-    let end = ["; ", ". ", " [default"].iter().filter_map(|end| text.find(end)).min();
+    let end = ["; ", ". ", ", such as", " (", " [default"].iter().filter_map(|end| text.find(end)).min();
     text[..end.unwrap_or(text.len())].to_owned()
 }
 

@@ -320,7 +320,7 @@ impl Field {
     pub fn range(&self) -> String {
         match self.kind {
             FieldKind::Number { unit, least, most } => {
-                let unit = if unit == NumberUnit::Count { String::new() } else { format!(" {unit}") };
+                let unit = if unit == NumberUnit::Bytes { " B" } else { "" };
                 // A number that only hardware limits has no upper bound here.
                 match most >= u64::from(u32::MAX) {
                     true => format!("from {least}{unit}"),
@@ -359,8 +359,8 @@ impl Field {
 
 const GIB: u64 = 1 << 30;
 
-/// The name that a text means: the name itself in capitals or small letters, with `_` for `-`, or another word
-/// for the name.
+/// The name that a text means: the name itself in capitals or small letters, with `_` for `-`, or another
+/// word for the name.
 pub fn named(
     names: &[&'static str],
     also: &[(&'static str, &'static str)],

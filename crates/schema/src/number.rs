@@ -7,7 +7,6 @@
 //! | thousandths | `50`, `5%`, `0.5%` | `5%` is 50 thousandths |
 
 use crate::Share;
-use std::fmt;
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +17,6 @@ pub enum NumberUnit {
     Bytes,
     /// Parts of a thousand.
     Permille,
-}
-
-/// The unit after a number; empty for a count.
-impl fmt::Display for NumberUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            NumberUnit::Count => "",
-            NumberUnit::Bytes => "B",
-            NumberUnit::Permille => "permille",
-        })
-    }
 }
 
 /// The reason why a text is not a number of a unit.

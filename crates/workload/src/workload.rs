@@ -84,8 +84,9 @@ schema! {
     /// VERB/SIZE:WEIGHT, such as read:95,write:5.
     mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
-    transport: QpType = Field::name(TRANSPORTS).synonyms(&["qp_type", "service"]).usual("ud for send, uc for write, rc for other verbs; rc \
-         for a mix of these"),
+    transport: QpType = Field::name(TRANSPORTS)
+        .synonyms(&["qp_type", "service"])
+        .usual("ud for send, uc for write, rc for other verbs; rc for a mix of these"),
     /// Payload in bytes.
     size: u32 | null = Field::bytes(0, ANY)
         .synonyms(&["payload", "message_size", "msg_size", "length", "len", "bs", "block_size"])
@@ -95,7 +96,10 @@ schema! {
     /// Threads of each machine, one per core.
     threads: u32 = Field::count(1, ANY).shown("T").usual("all cores of a socket"),
     /// QPs of each posting thread.
-    qps: u32 = Field::count(1, ANY).synonyms(&["queue_pairs", "connections"]).shown("Q").usual("one per peer; one on UD"),
+    qps: u32 = Field::count(1, ANY)
+        .synonyms(&["queue_pairs", "connections"])
+        .shown("Q")
+        .usual("one per peer; one on UD"),
     /// Operations outstanding per thread, on all its QPs together.
     window: u32 | null = Field::count(1, ANY)
         .synonyms(&["depth", "queue_depth", "iodepth", "inflight", "tx_depth"])
@@ -124,7 +128,10 @@ schema! {
     /// Work requests per doorbell, at most the window.
     batch: u32 = Field::count(1, ANY).synonyms(&["postlist", "post_list"]).shown("B").usual("1"),
     /// Signal one of this many operations of a QP.
-    signal_every: u32 = Field::count(1, ANY).synonyms(&["signal", "signaled", "cq_mod"]).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
+    signal_every: u32 = Field::count(1, ANY)
+        .synonyms(&["signal", "signaled", "cq_mod"])
+        .shown("S")
+        .usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
     /// Give each QP a CQ of its own instead of one per thread; with a shared window, a thread polls only the
     /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
@@ -179,7 +186,9 @@ schema! {
     /// Virtual time before measurement begins, such as 500us.
     warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),
     /// Virtual time to measure, such as 2ms.
-    duration: Duration | absent = Field::positive_time().synonyms(&["runtime", "time"]).usual("until the intervals are within the precision"),
+    duration: Duration | absent = Field::positive_time()
+        .synonyms(&["runtime", "time"])
+        .usual("until the intervals are within the precision"),
     /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is given.
     precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
     /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that

@@ -66,8 +66,8 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// Gives all sides the first side's value of each setting that differs and that the user gave for no side.
-    /// A value may change other defaults, so this repeats until no such setting is left.
+    /// Gives all sides the first side's value of each setting that differs and that the user gave for no
+    /// side. A value may change other defaults, so this repeats until no such setting is left.
     ///
     /// # Errors
     /// One sentence that names the side, if a side cannot have the value.
