@@ -21,8 +21,10 @@ pub struct Measured {
     /// Measurements of systems.
     #[serde(default)]
     pub systems: Vec<SystemMeasured>,
-    /// The machine that the measurements support.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The machine that the measurements support. It is only read, because the profile's own parameters and
+    /// [`super::Difference`] state it for reports.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub machine: Option<MeasuredMachine>,
 }
 
@@ -30,7 +32,7 @@ pub struct Measured {
 /// from the measured machine, whichever file or option gives the value.
 ///
 /// TOML: the table `[measured.machine]`, with a table of values for each section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct MeasuredMachine {
     /// The layouts of its NIC.
     pub generation: Generation,
