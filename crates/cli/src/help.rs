@@ -83,10 +83,15 @@ fn is_system(arg: &Arg) -> bool {
     arg.get_id() == "system"
 }
 
-/// The value of an option: the text after `=`, or the next word.
+/// The value of an option: the text after `=`, or the next word. A side of `compare` has options such as
+/// `system=rpc`.
 fn said(words: &[String], key: &str) -> Option<String> {
     let option = format!("--{}", key.replace('_', "-"));
-    let at = words.iter().position(|word| word.split('=').next() == Some(option.as_str()))?;
+    let gives = |word: &String| match word.split_once('=') {
+        Some((name, _)) => name == option || name == key,
+        None => *word == option,
+    };
+    let at = words.iter().position(gives)?;
     let value = words[at].split_once('=').map(|(_, value)| value);
     value.or(words.get(at + 1).map(String::as_str)).map(str::to_ascii_lowercase)
 }
@@ -396,5 +401,6 @@ mod tests {
         let words = ["doorbell", "simulate", "--design=rpc", "--system", "Spinlock"].map(str::to_owned);
         assert_eq!(said(&words, "system").as_deref(), Some("spinlock"));
         assert_eq!((said(&words, "design").as_deref(), said(&words, "verb")), (Some("rpc"), None));
+        assert_eq!(said(&["system=rpc".to_owned()], "system").as_deref(), Some("rpc"));
     }
 }
