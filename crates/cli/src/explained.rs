@@ -43,7 +43,7 @@ fn by_resource(lifts: &[&Lift]) -> Vec<String> {
 /// Text of a list that follows the word `begin`, broken into lines of at most [`WIDTH`] columns, or of the
 /// terminal's columns.
 fn wrapped(begin: &str, all: &[String]) -> String {
-    let width = screen::columns().map_or(WIDTH, |columns| columns.min(WIDTH));
+    let width = screen::columns().map_or(WIDTH, |columns| columns.min(WIDTH + 1) - 1);
     if all.is_empty() {
         return String::new();
     }

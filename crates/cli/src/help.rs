@@ -32,16 +32,16 @@ const FIRST: [&str; 17] = [
     "verb",
     "size",
     "transport",
-    "pattern",
     "machines",
     "threads",
     "qps",
     "window",
     "batch",
-    "signal_every",
-    "inline",
     "profile",
     "system",
+    "pattern",
+    "signal_every",
+    "inline",
     "arrivals",
     "rate",
     "mix",
@@ -156,7 +156,7 @@ fn after(command: &Command, entries: &[&SystemEntry]) -> Vec<String> {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let all = match entries.first() {
         Some(entry) => format!("All options of this system: {name} --system {} --help-all", entry.name),
-        None => format!("All {} options: {name} --help-all", command.get_opts().count()),
+        None => format!("All {} options: {name} --help-all", options(command).count()),
     };
     let of_systems = command.get_arguments().any(is_system) && entries.is_empty();
     let of_systems = of_systems.then(|| format!("Options of a system: {name} --system NAME --help"));
@@ -223,11 +223,16 @@ fn is_value(key: &str, typed: &str, value: &str) -> bool {
     field.and_then(|field| doorbell_schema::named(names, field.also, typed)) == Some(value)
 }
 
+/// The command's options, with and without values.
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| !arg.is_positional())
+}
+
 /// The command's own options, which no field gives.
 fn own_options(command: &Command) -> impl Iterator<Item = &Arg> {
     let flags: Vec<String> =
         all_fields().iter().flat_map(|field| field.all_flags()).map(|(name, ..)| name).collect();
-    command.get_opts().filter(move |arg| {
+    options(command).filter(move |arg| {
         let id = arg.get_id().as_str();
         let long = arg.get_long().unwrap_or_default();
         let is_shown = !arg.is_hide_set() && !RARE.contains(&long) && !["help", "help_all"].contains(&id);
@@ -267,9 +272,17 @@ fn help_of(arg: &Arg) -> String {
 
 /// The first sentence of a description, without conditions after a semicolon, and without examples.
 fn sentence(text: &str) -> String {
-    let end = ["; ", ". ", ", such as", " (", " [default"].iter().filter_map(|end| text.find(end)).min();
+    before(text, &["; ", ". ", ", such as", " (", " [default"])
+}
+
+/// The text before the first of these ends.
+fn before(text: &str, ends: &[&str]) -> String {
+    let end = ends.iter().filter_map(|end| text.find(end)).min();
     text[..end.unwrap_or(text.len())].to_owned()
 }
+
+/// Beginnings of conditions of a usual value.
+const CONDITIONS: [&str; 4] = ["; ", ", if ", ", or ", ", fewer "];
 
 /// Names of a field that are listed on one screen.
 const NAMED: usize = 8;
@@ -284,8 +297,11 @@ fn about(field: &Field, entries: &[&SystemEntry]) -> String {
     };
     let usual = usual(field, entries);
     let is_switch = matches!(field.kind, FieldKind::Switch);
-    let usual =
-        if usual.is_empty() || is_switch { String::new() } else { format!(" [{}]", sentence(&usual)) };
+    let usual = if usual.is_empty() || is_switch {
+        String::new()
+    } else {
+        format!(" [{}]", before(&usual, &CONDITIONS))
+    };
     sentence(about) + &names + &usual
 }
 

@@ -105,8 +105,13 @@ impl Alike {
         if self.made.is_empty() {
             return why.to_owned();
         }
-        let made: Vec<String> = self.made.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        format!("--same gives all sides {}, but {why}", made.join(" "))
+        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let made: Vec<String> =
+            self.made.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect();
+        format!(
+            "--same gives all sides {}, but {why}: put this side first, or give the option to each side",
+            made.join(" ")
+        )
     }
 }
 
