@@ -81,12 +81,8 @@ fn report(c: &Comparison) -> String {
     }
     let _ = write!(text, "Result\n{}", results(&c.sides));
     for side in &c.sides {
-        if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
-            let _ = writeln!(
-                text,
-                "  {}: the measured rate may differ from the long-run rate: {why}.",
-                side.name
-            );
+        if let Some(doubt) = side.found.as_ref().and_then(|found| report::doubt(&found.interval)) {
+            let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
@@ -161,7 +157,7 @@ fn results(sides: &[Side]) -> String {
                 None if side.change.is_some() => "intervals not known".into(),
                 None => String::new(),
             },
-            report::mean(latency.mean, None),
+            report::mean_or_overload(latency, &found.interval),
             ns(latency.p50),
             ns(latency.p99),
             found.bottleneck.class_name().to_owned(),

@@ -1,7 +1,7 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Latency, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
@@ -59,13 +59,21 @@ pub(crate) fn settings(set: &Settings) -> String {
     each.join(", ")
 }
 
-/// A warning if the measured rate may differ from the long-run rate.
+/// Title of the reason for a star: an overload.
+pub(crate) const OVERLOAD: &str = "Overload";
+/// Title of the reason for a star: a doubt about the rate.
+pub(crate) const MAY_DIFFER: &str = "The measured rate may differ from the long-run rate";
+
+/// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
+/// `None` if there is neither.
+pub(crate) fn doubt(interval: &Certainty) -> Option<String> {
+    let title = if interval.overload { OVERLOAD } else { MAY_DIFFER };
+    interval.unsettled.as_ref().map(|why| format!("{title}: {why}."))
+}
+
+/// A line with the doubt about a result; empty if there is none.
 pub(crate) fn unsettled(interval: &Certainty) -> String {
-    let says = |why: &String| match interval.overload {
-        true => format!("  Overload: {why}.\n"),
-        false => format!("  The measured rate may differ from the long-run rate: {why}.\n"),
-    };
-    interval.unsettled.as_ref().map(says).unwrap_or_default()
+    doubt(interval).map(|doubt| format!("  {doubt}\n")).unwrap_or_default()
 }
 
 /// Text of a percentile with its interval.
@@ -77,6 +85,11 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
 /// Text of a mean latency in nanoseconds, with the half-width of its interval.
 pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
     mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
+/// Text of a mean latency in a table of several runs.
+pub(crate) fn mean_or_overload(latency: &Latency, interval: &Certainty) -> String {
+    if interval.overload { "overload".to_owned() } else { mean(latency.mean, None) }
 }
 
 /// Text of the half-width of an interval, with two significant digits.

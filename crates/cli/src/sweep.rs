@@ -131,18 +131,23 @@ fn report(sweep: &Sweep) -> String {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
     let mut text = table(sweep, &points);
-    let unsettled: Vec<_> =
-        points.iter().filter_map(|p| Some((name(sweep, p), p.found.interval.unsettled.as_ref()?))).collect();
-    if !unsettled.is_empty() {
-        text += "\n* The measured rate may differ from the long-run rate:\n";
-    }
-    for (name, why) in unsettled {
-        let _ = writeln!(text, "  {name}: {why}");
+    for (overload, title) in [(true, report::OVERLOAD), (false, report::MAY_DIFFER)] {
+        text += &starred(sweep, &points, overload, title);
     }
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
     text + &missing(sweep).unwrap_or_default()
+}
+
+/// The reasons for stars: of overloaded points, or of all others. Empty if there are none.
+fn starred(sweep: &Sweep, points: &[&Point], overload: bool, title: &str) -> String {
+    let with = points.iter().filter(|point| point.found.interval.overload == overload);
+    let why = |point: &&Point| {
+        Some(format!("  {}: {}\n", name(sweep, point), point.found.interval.unsettled.as_ref()?))
+    };
+    let all: String = with.filter_map(why).collect();
+    if all.is_empty() { all } else { format!("\n* {title}:\n{all}") }
 }
 
 fn table(sweep: &Sweep, points: &[&Point]) -> String {
@@ -160,7 +165,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = report::mean(point.found.latency_ns.mean, None);
+        let mean = report::mean_or_overload(&point.found.latency_ns, &point.found.interval);
         cells.extend([
             Digits(point.found.mops, 2).to_string(),
             format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),

@@ -185,7 +185,7 @@ impl Outcome {
             mops_per_machine,
             classes: OfClass::all(w, run, mops),
             kinds: match &run.classes[..] {
-                [all] if !w.has_classes() => OfKind::all(w, all, mops, run.shown.certainty.overload),
+                [all] if !w.has_classes() => OfKind::all(w, all, mops, run.shown.latency.mean.is_some()),
                 _ => Vec::new(),
             },
             group_lift: Vec::new(),

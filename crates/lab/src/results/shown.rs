@@ -3,7 +3,7 @@
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
+    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, is_overload, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::Duration;
@@ -54,6 +54,9 @@ pub struct Certainty {
     /// Whether operations are due faster than they complete. The backlog then grows, and no latency is given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overload: bool,
+    /// If operations are due faster than they complete: millions of operations that are due per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_mops: Option<f64>,
     /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
@@ -71,19 +74,44 @@ pub(crate) struct Shown {
     pub(crate) waits: Option<String>,
 }
 
+/// In an open loop, a mean latency with an interval that is wider than this share on each side is not
+/// reported. The measured time may then be too short to tell a queue from an overload.
+const VAGUE: f64 = 0.5;
+
 /// At most this share of the measured time may look like warm-up.
 const LOOKS_WARM: f64 = 0.1;
 
 impl Certainty {
-    /// The precision of an overloaded run. Only the interval of the rate remains.
-    fn of_overload(self, due: &Due) -> Certainty {
+    /// The precision of an overloaded run with this rate, in operations per second. Only the interval of the
+    /// rate remains.
+    fn of_overload(self, due: &Due, reached: f64) -> Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
-        let rate = Digits(due.rate as f64 / 1e6, 2);
+        let millions = |rate: f64| Digits(rate / 1e6, 2);
         let unsettled = format!(
-            "{of_class}{rate} million operations are due per second, but fewer complete. The backlog grows, \
-             so there is no long-run latency"
+            "{of_class}{} million operations are due per second, but only {} complete. The backlog grows, so \
+             there is no long-run latency",
+            millions(due.rate as f64),
+            millions(reached),
         );
-        Certainty { mops: self.mops, overload: true, unsettled: Some(unsettled), ..Certainty::default() }
+        Certainty { mops: self.mops, unsettled: Some(unsettled), ..Certainty::without_latency(due) }
+    }
+
+    /// The precision of an open loop whose latencies are too uncertain to report.
+    fn of_vague(self, wanted: &Wanted) -> Certainty {
+        let rates: Vec<String> =
+            wanted.due.iter().map(|due| Digits(due.rate as f64 / 1e6, 2).to_string()).collect();
+        let unsettled = format!(
+            "{} million operations are due per second, and latencies change so much that their mean is not \
+             known within {:.0}%. Measure for longer, to find out whether this is an overload",
+            rates.join(" and "),
+            VAGUE * 100.0
+        );
+        Certainty { mops: self.mops, unsettled: Some(unsettled), ..Certainty::default() }
+    }
+
+    /// The precision of an overloaded class.
+    fn without_latency(due: &Due) -> Certainty {
+        Certainty { overload: true, due_mops: Some(due.rate as f64 / 1e6), ..Certainty::default() }
     }
 }
 
@@ -99,9 +127,11 @@ impl ShownOfClass {
     pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, number: usize) -> Option<ShownOfClass> {
         let own = |due: &&Due| due.class.as_ref().is_some_and(|(class, _)| *class == number);
         let due = wanted.due.iter().find(own);
-        if due.is_some_and(|due| due.is_ahead_of(measurement, measurement.end())) {
-            let certainty = Certainty { overload: true, ..Certainty::default() };
-            return Some(ShownOfClass { latency: Latency::none(), certainty });
+        if let Some(due) = due.filter(|due| is_overload(due, measurement, measurement.end())) {
+            return Some(ShownOfClass {
+                latency: Latency::none(),
+                certainty: Certainty::without_latency(due),
+            });
         }
         let series = measurement.series_of(number)?;
         let certainty = intervals(&series.until(measurement.end()));
@@ -113,11 +143,22 @@ impl Shown {
     pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, course: &Course) -> Shown {
         let (from, end) = (measurement.from(), measurement.end());
         let ended = course.ended;
-        let overload = wanted.overload(measurement, end);
+        // A run that ended because of an overload is overloaded, even if its last operations leave a doubt.
+        let noted = || course.overload.as_ref().filter(|_| ended == Ended::Overload);
+        let overload = wanted.overload(measurement, end).or_else(noted);
+        let reached = overload.map_or(0.0, |due| reached(due, measurement));
         let series = measurement.series();
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         let overrun = overrun(end, ended, wanted);
+        let certainty = certainty(&seen, end - from, (course, overrun), wanted);
+        let latency = Latency::from(&*series);
+        let (latency, certainty) = match overload {
+            // While the backlog grows, latencies grow, too, so there is no latency to report.
+            Some(due) => (Latency::none(), certainty.of_overload(due, reached)),
+            None if is_vague(&latency, &certainty, wanted) => (Latency::none(), certainty.of_vague(wanted)),
+            None => (latency, certainty),
+        };
         Shown {
             measured: MeasuredTime {
                 warmup: Duration::new(from - wanted.begin),
@@ -127,12 +168,8 @@ impl Shown {
                 overrun,
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
-            // While the backlog grows, latencies grow, too, so there is no latency to report.
-            latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
-            certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
-                (certainty, Some(due)) => certainty.of_overload(due),
-                (certainty, None) => certainty,
-            },
+            latency,
+            certainty,
             waits: nothing.then(|| why_nothing(wanted, end - from, course)),
         }
     }
@@ -155,6 +192,21 @@ impl Shown {
     pub(crate) fn span(&self) -> Span {
         self.measured.duration.span()
     }
+}
+
+/// Whether the mean latency of an open loop is too uncertain to report.
+fn is_vague(latency: &Latency, certainty: &Certainty, wanted: &Wanted) -> bool {
+    let known = latency.mean.zip(certainty.latency_ns);
+    !wanted.due.is_empty() && known.is_some_and(|(mean, half)| half > VAGUE * mean)
+}
+
+/// Completions per second of the threads whose operations are due.
+fn reached(due: &Due, measurement: &Measurement) -> f64 {
+    let seen = match &due.class {
+        None => Some(measurement.series()),
+        Some((number, _)) => measurement.series_of(*number),
+    };
+    seen.map_or(0.0, |seen| seen.until(measurement.end()).rate() * 1e12)
 }
 
 /// An overrun of at most the maximum time divided by this number is ignored. It comes from waiting for the
@@ -206,6 +258,7 @@ fn intervals(series: &CompletionSeries) -> Certainty {
         p99_ns: quantile(series, 0.99),
         p999_ns: quantile(series, 0.999),
         overload: false,
+        due_mops: None,
         unsettled: None,
     }
 }

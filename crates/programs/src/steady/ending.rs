@@ -117,6 +117,8 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
+    /// The operations that were due too fast at the last check; `None` if there were none.
+    pub overload: Option<Due>,
     /// Whether the run was interrupted before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
@@ -177,12 +179,6 @@ pub struct Ending {
 }
 
 impl Wanted {
-    /// Returns the due operations whose completions lag ever further behind, judged by the observations until
-    /// `until`. They are the operations of a class, or of all threads.
-    pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
-        self.due.iter().find(|due| due.is_ahead_of(measurement, until))
-    }
-
     /// Returns the measurement that threads record in. Its times are set if they are known beforehand.
     pub fn measurement(&self) -> Measurement {
         match (self.warmup, self.duration) {
@@ -325,8 +321,13 @@ impl Ending {
         !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
     }
 
-    fn is_overload(&self, now: Time) -> bool {
-        self.wanted.overload(&self.measurement, now).is_some()
+    /// Whether the run is overloaded for certain. Notes the operations that are due too fast.
+    fn is_overload(&mut self, now: Time) -> bool {
+        let is_warm = matches!(self.state, State::Measuring | State::Known);
+        let due = self.wanted.sure_overload(&self.measurement, now, is_warm).cloned();
+        let is_overload = due.is_some();
+        self.course().overload = due;
+        is_overload
     }
 
     fn warming(&mut self, run: &mut SteeredRun<'_>) -> Time {

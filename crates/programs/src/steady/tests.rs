@@ -4,7 +4,7 @@ use doorbell_verbs::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-fn seen(at: u64, completed: u64, latency: Option<u64>) -> SeriesPoint {
+pub(super) fn seen(at: u64, completed: u64, latency: Option<u64>) -> SeriesPoint {
     SeriesPoint { at: Time::from_ps(at), completed, since: None, latency: latency.map(Span::from_ps) }
 }
 
@@ -18,7 +18,7 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
 
 /// Completions of an M/M/1 queue that begins empty, until `end` picoseconds. The rate is 1 / `between`. The
 /// mean time in the system is `service` / (1 - `service` / `between`).
-fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
+pub(super) fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = CompletionSeries::new(Time::START, 10, true);
     let (mut arrival, mut free) = (0.0, 0.0f64);
