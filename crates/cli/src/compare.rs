@@ -81,7 +81,7 @@ fn report(c: &Comparison) -> String {
     }
     let _ = write!(text, "Result\n{}", results(&c.sides));
     for side in &c.sides {
-        if let Some(doubt) = side.found.as_ref().and_then(|found| report::doubt(&found.interval)) {
+        for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {
             let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }

@@ -27,7 +27,7 @@ fn because(measured: &MeasuredTime, precision: Share) -> String {
     let overrun = measured.overrun;
     match measured.ended {
         Ended::Duration => "as requested".into(),
-        Ended::Settled => format!("until known to {precision}"),
+        Ended::Settled => measured.until(precision),
         Ended::Overload => "until overload: fewer operations complete than are due".into(),
         Ended::MaxTime => match overrun {
             Some(over) => format!("up to --max-time, plus {}", exit::in_words(over)),
@@ -64,16 +64,25 @@ pub(crate) const OVERLOAD: &str = "Overload";
 /// Title of the reason for a star: a doubt about the rate.
 pub(crate) const MAY_DIFFER: &str = "The measured rate may differ from the long-run rate";
 
+/// Title of the reason for a missing latency.
+pub(crate) const NO_LATENCY: &str = "There is no latency";
+
 /// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
 /// `None` if there is neither.
-pub(crate) fn doubt(interval: &Certainty) -> Option<String> {
+fn doubt(interval: &Certainty) -> Option<String> {
     let title = if interval.overload { OVERLOAD } else { MAY_DIFFER };
     interval.unsettled.as_ref().map(|why| format!("{title}: {why}."))
 }
 
-/// A line with the doubt about a result; empty if there is none.
+/// Lines with the doubt about a result, and with the reason why it has no latency.
 pub(crate) fn unsettled(interval: &Certainty) -> String {
-    doubt(interval).map(|doubt| format!("  {doubt}\n")).unwrap_or_default()
+    doubts(interval).map(|doubt| format!("  {doubt}\n")).collect()
+}
+
+/// The doubt about a result, and the reason why it has no latency, each in one sentence.
+pub(crate) fn doubts(interval: &Certainty) -> impl Iterator<Item = String> {
+    let no_latency = interval.no_latency.as_ref().map(|why| format!("{NO_LATENCY}: {why}."));
+    doubt(interval).into_iter().chain(no_latency)
 }
 
 /// Text of a percentile with its interval.

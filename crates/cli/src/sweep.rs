@@ -11,8 +11,8 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
-use doorbell_lab::Control;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::{Certainty, Control};
 use doorbell_nic::Digits;
 use names::{name, name_of};
 use std::fmt::Write;
@@ -131,23 +131,28 @@ fn report(sweep: &Sweep) -> String {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
     let mut text = table(sweep, &points);
-    for (overload, title) in [(true, report::OVERLOAD), (false, report::MAY_DIFFER)] {
-        text += &starred(sweep, &points, overload, title);
-    }
+    let of = |overload: bool| {
+        move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
+    };
+    text += &noted(sweep, &points, &format!("* {}", report::OVERLOAD), of(true));
+    text += &noted(sweep, &points, &format!("* {}", report::MAY_DIFFER), of(false));
+    text += &noted(sweep, &points, report::NO_LATENCY, |interval| interval.no_latency.clone());
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
     text + &missing(sweep).unwrap_or_default()
 }
 
-/// The reasons for stars: of overloaded points, or of all others. Empty if there are none.
-fn starred(sweep: &Sweep, points: &[&Point], overload: bool, title: &str) -> String {
-    let with = points.iter().filter(|point| point.found.interval.overload == overload);
-    let why = |point: &&Point| {
-        Some(format!("  {}: {}\n", name(sweep, point), point.found.interval.unsettled.as_ref()?))
-    };
-    let all: String = with.filter_map(why).collect();
-    if all.is_empty() { all } else { format!("\n* {title}:\n{all}") }
+/// A title, and the points with a note `why`. Empty if there are none.
+fn noted(
+    sweep: &Sweep,
+    points: &[&Point],
+    title: &str,
+    why: impl Fn(&Certainty) -> Option<String>,
+) -> String {
+    let note = |point: &&Point| Some(format!("  {}: {}\n", name(sweep, point), why(&point.found.interval)?));
+    let all: String = points.iter().filter_map(note).collect();
+    if all.is_empty() { all } else { format!("\n{title}:\n{all}") }
 }
 
 fn table(sweep: &Sweep, points: &[&Point]) -> String {

@@ -7,6 +7,7 @@ mod class_name;
 mod found;
 mod json;
 mod kinds;
+mod known;
 mod lift;
 mod outcome;
 mod rate;

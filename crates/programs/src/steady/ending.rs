@@ -66,6 +66,16 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// All reasons.
+    pub const ALL: [Ended; 6] = [
+        Ended::Duration,
+        Ended::Settled,
+        Ended::Overload,
+        Ended::MaxTime,
+        Ended::MaxWall,
+        Ended::Interrupted,
+    ];
+
     /// Whether the run ended as intended: at the requested time, or settled.
     pub fn is_as_wanted(self) -> bool {
         matches!(self, Ended::Duration | Ended::Settled)
@@ -123,6 +133,9 @@ pub struct Course {
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
+    /// Virtual time at which the intervals were known to be within the precision; `None` if the run did not
+    /// settle.
+    pub known_at: Option<Time>,
     /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
     /// ended. 0 if the growth is small enough to be ignored.
     pub ahead: f64,
@@ -218,7 +231,7 @@ impl Wanted {
 
     /// Whether the last `ps` picoseconds contain `turns` periods of the recurring event, and `turns` times
     /// the longest latency. `seen` has the observations.
-    fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
+    pub fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
             Some(Round::Time(span)) => ps >= turns.saturating_mul(span.as_ps()),
@@ -336,7 +349,9 @@ impl Ending {
         let latest = self.wanted.latest_warm();
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
-            self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
+            // Before the first latency, it is unknown how long operations take.
+            let is_timed = seen.longest() > 0;
+            is_timed && self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
             // An overloaded run never becomes steady.
@@ -414,6 +429,7 @@ impl Ending {
         run.meter_until(end);
         let mut course = self.course();
         course.ended = why;
+        course.known_at = (why == Ended::Settled).then(|| run.now());
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -430,10 +446,12 @@ fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 
-/// Whether the intervals of these means are within the precision.
+/// Whether the intervals of these means are within the precision. A latency without an interval is not known,
+/// so it is not within any precision.
 pub fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
-    means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
+    means
+        .is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_some_and(narrow))
 }
 
 impl Steer for Ending {

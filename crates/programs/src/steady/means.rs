@@ -15,6 +15,9 @@ pub struct Interval {
 const MOST: usize = 32;
 pub(super) const LEAST: usize = 10;
 
+/// An interval needs at least this many operations: one for each batch.
+pub const FEWEST: u64 = LEAST as u64;
+
 /// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
 const STUDENT: [f64; MOST - LEAST + 1] = [
     2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796,
@@ -33,14 +36,17 @@ const ONE_SIDED: f64 = 1.6449;
 pub struct Means {
     /// Operations per picosecond.
     pub rate: Interval,
-    /// Mean latency in picoseconds; `None` if no operation was timed.
+    /// Mean latency in picoseconds; `None` if fewer than [`FEWEST`] operations were timed.
     pub latency: Option<Interval>,
 }
 
 impl Means {
     /// Computes the means of batches that last `length` picoseconds. Returns `None` if there are fewer than
-    /// 10 batches.
+    /// 10 batches, or fewer than [`FEWEST`] operations.
     pub fn of(batches: &[Batch], length: u64) -> Option<Means> {
+        if Batch::all(batches).completed < FEWEST {
+            return None;
+        }
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
@@ -67,7 +73,7 @@ fn least(batches: &[Batch], length: u64) -> usize {
 /// The mean latency and its interval.
 fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
-    let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
+    let mean = (all.timed >= FEWEST).then(|| all.latency as f64 / all.timed as f64)?;
     let (off, each) = of_joined(batches, least, residuals)?;
     // The mean latency is a ratio of sums. Its error is the deviation of the mean residual from 0, divided by
     // the timed operations of a batch.
