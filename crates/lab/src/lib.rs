@@ -28,7 +28,7 @@ pub use asked::{
 pub use doorbell_programs::steady::{Ended, Warmed};
 pub use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
-pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
+pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share, Until};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{

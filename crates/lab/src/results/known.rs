@@ -2,7 +2,7 @@
 
 use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::{Ended, FEWEST, Interval, Means, TURNS, Warmed, are_within};
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::{Duration, Share, Until};
 use doorbell_verbs::Span;
 
 /// At most this share of the measured time may look like warm-up.
@@ -27,6 +27,10 @@ pub(super) struct AtEnd {
     pub(super) max_time: (Duration, Option<Duration>),
     /// Whether the measured time has the longest operation and the period of recurring events several times.
     pub(super) has_turned: bool,
+    /// Whether a longer measurement had confirmed the intervals.
+    pub(super) confirmed: bool,
+    /// The requested percentile, if it is not known.
+    pub(super) percentile: Option<Until>,
     /// Growth of the senders' lead over receivers, as a share of the operations that ended; 0 if small.
     pub(super) ahead: f64,
     /// The first part of the measured time that looks like warm-up; `None` if the rate still changes.
@@ -57,9 +61,9 @@ impl AtEnd {
             // Operations that were outstanding when the end was decided may have widened the intervals.
             Ended::Settled if self.is_known() => None,
             Ended::Settled => Some(self.not_known("the run ends")),
-            Ended::MaxTime => Some(self.cut_short(&self.max_time_is_over())),
-            Ended::MaxWall => Some(self.cut_short("the wall-clock time (--max-wall) is over")),
-            Ended::Interrupted => Some(self.cut_short("the run is interrupted")),
+            Ended::MaxTime => self.cut_short(&self.max_time_is_over()),
+            Ended::MaxWall => self.cut_short("the wall-clock time (--max-wall) is over"),
+            Ended::Interrupted => self.cut_short("the run is interrupted"),
             Ended::Duration => self.of_duration(),
         }
     }
@@ -104,9 +108,9 @@ impl AtEnd {
     }
 
     /// The doubt about a run that ended before it settled.
-    fn cut_short(&self, when: &str) -> String {
+    fn cut_short(&self, when: &str) -> Option<String> {
         if !self.is_known() {
-            return self.not_known(when);
+            return Some(self.not_known(when));
         }
         let why = match self.warmed {
             _ if self.ahead > 0.0 => queues_up(self.ahead),
@@ -117,9 +121,10 @@ impl AtEnd {
             Some(Warmed::MaxTime | Warmed::MaxWall) => {
                 "the warm-up was not over before the measurement".into()
             }
-            _ => "a longer measurement has not confirmed the intervals".into(),
+            _ if !self.confirmed => "a longer measurement has not confirmed the intervals".into(),
+            _ => format!("{} has no interval", self.percentile?),
         };
-        format!("{why} when {when}")
+        Some(format!("{why} when {when}"))
     }
 
     /// The doubt about a run of given duration.
@@ -190,7 +195,7 @@ mod tests {
                                 let warm = warm.map(Span::from_us);
                                 let means = means.filter(|_| completed >= FEWEST);
                                 let (span, max_time) = (Span::from_us(100), (max_time, overrun));
-                                let precision = PRECISION;
+                                let (precision, percentile) = (PRECISION, None);
                                 all.push(AtEnd {
                                     ended,
                                     warmed,
@@ -202,6 +207,8 @@ mod tests {
                                     has_turned,
                                     ahead,
                                     warm,
+                                    confirmed: false,
+                                    percentile,
                                 });
                             }
                         }
@@ -244,6 +251,13 @@ mod tests {
         for end in all() {
             let cut = matches!(end.ended, Ended::MaxTime | Ended::MaxWall | Ended::Interrupted);
             assert!(!cut || end.doubt().is_some(), "{end:?}");
+            // A run that knows everything but a percentile that nobody requested is settled.
+            let known = are_within(end.means, PRECISION) && end.has_turned && end.ahead == 0.0;
+            let steady = !matches!(end.warmed, Some(Warmed::MaxTime | Warmed::MaxWall));
+            let confirmed = AtEnd { confirmed: true, ..end };
+            assert_eq!(cut && confirmed.doubt().is_none(), cut && known && steady, "{end:?}");
+            let asked = AtEnd { percentile: Some(Until::P99), ..confirmed };
+            assert!(!cut || asked.doubt().is_some(), "{asked:?}");
             let settled = end.ended == Ended::Settled && are_within(end.means, PRECISION);
             assert!(!settled || end.doubt().is_none(), "{end:?}");
         }

@@ -189,6 +189,8 @@ impl Shown {
             span: end - from,
             max_time: (Duration::new(wanted.max_time), overrun),
             has_turned: wanted.has_turned(TURNS, (end - from).as_ps(), &seen),
+            confirmed: course.confirmed,
+            percentile: course.percentile,
             ahead: course.ahead,
             warm: warm_until(&seen).map(|warm| Span::from_ps(warm - seen.start())),
         };

@@ -126,6 +126,7 @@ fn wanted(w: &Resolved) -> Wanted {
         warmup: w.warmup.map(Duration::span),
         duration: w.duration.map(Duration::span),
         precision: w.precision,
+        until: w.until,
         max_time: w.max_time.span(),
         due: w
             .classes()

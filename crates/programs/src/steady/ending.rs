@@ -6,11 +6,13 @@
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
+use super::quantile::quantile;
+use super::tail::Progress;
 use super::warm::warm_until;
 use crate::worker::Due;
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::{Duration, Share, Until};
 use doorbell_sim::{Steer, SteeredRun};
-use doorbell_systems::series::CompletionSeries;
+use doorbell_systems::series::{Batch, CompletionSeries};
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -31,6 +33,8 @@ pub struct Wanted {
     /// An answer is known if the half-widths of its 95% intervals, divided by their means, are at most this
     /// share.
     pub precision: Share,
+    /// The percentile that the run must know, too, if one was requested.
+    pub until: Option<Until>,
     /// Virtual time after which the run ends even without an answer.
     pub max_time: Span,
     /// The due operations of open loops.
@@ -133,6 +137,10 @@ pub struct Course {
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
+    /// Whether a longer measurement had confirmed the intervals.
+    pub confirmed: bool,
+    /// The requested percentile, if it is not known.
+    pub percentile: Option<Until>,
     /// Virtual time at which the intervals were known to be within the precision; `None` if the run did not
     /// settle.
     pub known_at: Option<Time>,
@@ -187,6 +195,11 @@ pub struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
+    /// Virtual time until which the run continues for a percentile that was not requested, once rate and mean
+    /// latency are known.
+    tail: Option<Time>,
+    /// Whether a longer measurement has confirmed the intervals.
+    confirmed: bool,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
 }
@@ -291,7 +304,17 @@ impl Ending {
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
         let lead = Lead::default();
         let asleep_until = measurement.look();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
+        let ending = Ending {
+            wanted,
+            stop,
+            measurement,
+            state,
+            course: course.clone(),
+            lead,
+            tail: None,
+            confirmed: false,
+            asleep_until,
+        };
         let has_end = ending.measurement.end() != Time::NEVER;
         let first =
             if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
@@ -401,9 +424,17 @@ impl Ending {
         if self.is_overload(now) {
             return self.end_at(run.horizon(), run, Ended::Overload);
         }
-        match (self.is_known(now), self.state) {
-            (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),
+        let is_known = self.is_known(now);
+        self.confirmed = is_known && self.state == State::Known;
+        match (is_known, self.state) {
+            (true, State::Known) if self.has_percentile(run, now) => {
+                self.end_at(run.horizon(), run, Ended::Settled)
+            }
             _ if now >= self.wanted.latest() => self.end_at(run.horizon(), run, Ended::MaxTime),
+            (true, State::Known) => {
+                let latest = self.wanted.latest();
+                self.later(now, from, self.tail.map_or(latest, |tail| tail.min(latest)))
+            }
             (true, _) => {
                 self.state = State::Known;
                 self.confirm(now, from)
@@ -422,6 +453,30 @@ impl Ending {
         is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
     }
 
+    /// Whether the percentile of this run is known, or costs too much if it was not requested.
+    fn has_percentile(&mut self, run: &SteeredRun<'_>, now: Time) -> bool {
+        match self.wanted.until {
+            Some(until) => self.knows(until),
+            None => self.knows(Until::P99) || now >= self.tail(run, now).min(self.wanted.latest()),
+        }
+    }
+
+    /// Whether the percentile has an interval.
+    fn knows(&self, until: Until) -> bool {
+        until.quantile().is_none_or(|q| quantile(&self.measurement.series(), q).is_some())
+    }
+
+    /// Virtual time until which the run continues for the usual percentile. Decided at the first call.
+    fn tail(&mut self, run: &SteeredRun<'_>, now: Time) -> Time {
+        let timed = || Batch::all(self.measurement.series().batches()).timed;
+        let decided = self.tail.unwrap_or_else(|| {
+            let (begin, from) = (self.wanted.begin, self.measurement.from());
+            Progress { begin, from, now, events: run.events(), timed: timed() }.continue_until()
+        });
+        self.tail = Some(decided);
+        decided
+    }
+
     /// Ends the measurement and the threads at `end`.
     fn end_at(&mut self, end: Time, run: &mut SteeredRun<'_>, why: Ended) -> Time {
         self.state = State::Ending;
@@ -430,6 +485,8 @@ impl Ending {
         let mut course = self.course();
         course.ended = why;
         course.known_at = (why == Ended::Settled).then(|| run.now());
+        course.confirmed = self.confirmed;
+        course.percentile = self.wanted.until.filter(|until| !self.knows(*until));
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);

@@ -129,10 +129,43 @@ fn spread(of: &[f64]) -> f64 {
 }
 
 pub(super) fn interval(of: &[f64]) -> Interval {
-    let n = of.len();
-    let t = STUDENT.get(n - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST]);
-    let error = (spread(of) / (n as f64 * (n as f64 - 1.0))).sqrt();
-    Interval { mean: mean(of), half: t * error }
+    Interval { mean: mean(of), half: student(of.len()) * standard_error(of) }
+}
+
+/// Student's t for this many batches, at least [`LEAST`].
+pub(super) fn student(batches: usize) -> f64 {
+    STUDENT.get(batches - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST])
+}
+
+/// Standard error of the mean of independent values.
+pub(super) fn standard_error(of: &[f64]) -> f64 {
+    let n = of.len() as f64;
+    (spread(of) / (n * (n - 1.0))).sqrt()
+}
+
+/// Correlation of neighbours by von Neumann's ratio, from 0 to 0.9; 0 if they differ more than by chance.
+pub(super) fn correlation(of: &[f64]) -> f64 {
+    let spread = spread(of);
+    if spread > 0.0 { (1.0 - steps(of) / spread / 2.0).clamp(0.0, 0.9) } else { 0.0 }
+}
+
+/// Skewness of a sample; 0 if all values are equal.
+pub(super) fn skewness(of: &[f64]) -> f64 {
+    let (n, mean, spread) = (of.len() as f64, mean(of), spread(of));
+    if spread == 0.0 {
+        return 0.0;
+    }
+    let deviation = (spread / (n - 1.0)).sqrt();
+    let cube = |x: &f64| {
+        let scaled = (x - mean) / deviation;
+        scaled * scaled * scaled
+    };
+    n / ((n - 1.0) * (n - 2.0)) * of.iter().map(cube).sum::<f64>()
+}
+
+/// Sum of squared steps between neighbours.
+fn steps(of: &[f64]) -> f64 {
+    of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum()
 }
 
 /// Whether neighbours are more alike than by chance, by von Neumann's ratio: the sum of squared steps,
@@ -140,7 +173,6 @@ pub(super) fn interval(of: &[f64]) -> Interval {
 /// with variance 4 (n - 2) / (n^2 - 1).
 pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
-    let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();
     let least = 2.0 - ONE_SIDED * (4.0 * (n - 2.0) / (n * n - 1.0)).sqrt();
-    steps < least * spread(of)
+    steps(of) < least * spread(of)
 }

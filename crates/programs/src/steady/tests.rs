@@ -34,21 +34,21 @@ pub(super) fn queue(seed: u64, between: f64, service: f64, end: f64) -> Completi
 
 /// Warm-up end and means of a series.
 #[derive(Debug, PartialEq)]
-struct Answer {
+pub(super) struct Answer {
     from: u64,
     rate: Interval,
     latency: Option<Interval>,
 }
 
 impl Answer {
-    fn of(series: &CompletionSeries) -> Option<Answer> {
+    pub(super) fn of(series: &CompletionSeries) -> Option<Answer> {
         let from = warm_until(series)?;
         let first = (from - series.begin_of(0)) / series.length();
         let means = Means::of(&series.batches()[first as usize..], series.length())?;
         Some(Answer { from, rate: means.rate, latency: means.latency })
     }
 
-    fn is_within(&self, precision: f64) -> bool {
+    pub(super) fn is_within(&self, precision: f64) -> bool {
         let narrow = |interval: Interval| interval.half <= precision * interval.mean;
         narrow(self.rate) && self.latency.is_none_or(narrow)
     }
