@@ -85,6 +85,7 @@ fn report(c: &Comparison) -> String {
             let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }
+    text += &report::about_latencies(c.sides.iter().filter_map(|side| side.found.as_ref()));
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
         let _ = write!(

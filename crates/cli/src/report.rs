@@ -1,7 +1,7 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, Latency, MeasuredTime, Share, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
@@ -57,6 +57,21 @@ pub(crate) fn times(
 pub(crate) fn settings(set: &Settings) -> String {
     let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
     each.join(", ")
+}
+
+/// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way
+/// to measure missing values of p99.
+pub(crate) fn about_latencies<'a>(all: impl Iterator<Item = &'a Found> + Clone) -> String {
+    let mut timed = all.filter(|found| found.latency_ns.mean.is_some());
+    let lacks_p99 = timed.clone().any(|found| found.latency_ns.p99.is_none());
+    let Some(first) = timed.next() else { return String::new() };
+    let with = &first.latency_with;
+    let window = match !with.is_empty() && timed.all(|found| found.latency_with == *with) {
+        true => format!("Latency with {with}.\n"),
+        false => String::new(),
+    };
+    let p99 = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.\n";
+    window + if lacks_p99 { p99 } else { "" }
 }
 
 /// Title of the reason for a star: an overload.

@@ -2,6 +2,7 @@
 
 mod limited;
 mod system;
+mod tail;
 mod verbs;
 
 use crate::args::SimulateArgs;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     drop(bar);
     let told = Told {
         result: &outcome,
+        typed: Some(&typed),
         unit: if run.is_of_system() { "Mrps" } else { "Mops" },
         extrapolates: &doorbell_lab::extrapolates(&run),
         supports: &doorbell_lab::supports(&run),

@@ -131,6 +131,7 @@ fn report(sweep: &Sweep) -> String {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
     let mut text = table(sweep, &points);
+    text += &report::about_latencies(points.iter().map(|point| &point.found));
     let of = |overload: bool| {
         move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
     };

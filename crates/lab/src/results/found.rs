@@ -15,6 +15,9 @@ pub struct Found {
     pub interval: Certainty,
     /// Latencies of the operations.
     pub latency_ns: Latency,
+    /// In words, the window or the load that the latencies belong to.
+    #[serde(default)]
+    pub latency_with: String,
     /// The measured time.
     pub measured: MeasuredTime,
     /// Messages dropped because no RECV was posted, over the whole run.
@@ -25,7 +28,9 @@ pub struct Found {
 
 impl From<Outcome> for Found {
     fn from(o: Outcome) -> Found {
+        let latency_with = o.latency_with();
         Found {
+            latency_with,
             mops: o.mops,
             interval: o.interval,
             latency_ns: o.latency_ns,

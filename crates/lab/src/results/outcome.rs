@@ -15,7 +15,7 @@ use doorbell_programs::worker::ThreadResult;
 use doorbell_sim::Meter;
 use doorbell_systems::config::Clients;
 use doorbell_verbs::RunError;
-use doorbell_workload::Resolved;
+use doorbell_workload::{Resolved, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +215,20 @@ impl Outcome {
         }
     }
 
+    /// In words, the window or the load that the latencies belong to.
+    pub fn latency_with(&self) -> String {
+        match &self.of {
+            OutcomeOf::Verbs(of) => of_loop(&of.workload),
+            OutcomeOf::System(of) => {
+                let outstanding = of.workload.clients().outstanding;
+                match of.workload.rate() {
+                    Some(_) => from_due(outstanding, "client"),
+                    None => format!("{outstanding} outstanding per client"),
+                }
+            }
+        }
+    }
+
     /// Results that only a run of verbs has.
     ///
     /// # Panics
@@ -289,6 +303,27 @@ impl Outcome {
             OutcomeOf::System(of) => used_by_operations(&of.workload, &self.resources),
         }
     }
+}
+
+/// The window that the latencies of a verbs workload belong to.
+fn of_loop(w: &Resolved) -> String {
+    if w.has_classes() {
+        return "the window of each class".to_owned();
+    }
+    let (operations, of) = match w.window() {
+        Window::PerThread(operations) => (operations, "thread"),
+        Window::PerQp(operations) => (operations, "QP"),
+    };
+    match (w.open_loop(), w.think()) {
+        (Some(_), _) => from_due(operations, of),
+        (None, Some(think)) => format!("a window of {operations} per {of}, and {think} between operations"),
+        (None, None) => format!("a full window: {operations} outstanding per {of}"),
+    }
+}
+
+/// The load of an open loop.
+fn from_due(outstanding: u32, of: &str) -> String {
+    format!("waits from when an operation is due, and at most {outstanding} outstanding per {of}")
 }
 
 /// The utilizations in `all` without the core of the server thread that takes no part in operations.
