@@ -6,14 +6,15 @@ mod tail;
 mod verbs;
 
 use crate::args::SimulateArgs;
+use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::progress;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
 use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
@@ -30,9 +31,10 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         uncertainty::known(run.profiles.all()).map_err(|error| Exit::of_uncertainty(&error))?;
     }
     let seen = trace::open(&args.trace, &args.workload.files(&asked))?;
+    distribution::prepare([&args.histogram, &args.cdf].into_iter().flatten())?;
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
-    let watch = Watched { bar: &bar, seen: &seen };
+    let watch = Watched { bar: &bar, seen: &seen, latencies: args.histogram.is_some().then(Mutex::default) };
     let control = control(&args, &interrupt, &watch);
     let outcome = match args.explain {
         true => doorbell_lab::explain(&run, &control)
@@ -43,6 +45,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     // A run in which no operation completed has no interval.
     let has_interval = args.uncertainty && outcome.waits.is_none();
     let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
+    let latencies = watch.latencies.map(|all| all.into_inner().unwrap_or_else(|e| e.into_inner()));
     drop(bar);
     let told = Told {
         result: &outcome,
@@ -59,6 +62,13 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     }
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
+    }
+    if let (Some(file), Some(latencies)) = (&args.histogram, latencies) {
+        distribution::write(file, &distribution::csv(&latencies.unwrap_or_default()))?;
+    }
+    if let Some(file) = &args.cdf {
+        let named = ("latency".to_owned(), &outcome.quantiles[..]);
+        distribution::write(file, &distribution::svg([named].into_iter())?)?;
     }
     // The results are printed before errors are reported.
     seen.report()?;

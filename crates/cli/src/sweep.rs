@@ -7,6 +7,7 @@ mod terminal;
 
 use crate::args::SweepArgs;
 use crate::cache;
+use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
@@ -16,7 +17,6 @@ use doorbell_lab::{Certainty, Control};
 use doorbell_nic::Digits;
 use names::{name, name_of};
 use std::fmt::Write;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,10 +70,10 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
 
 fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     if let Some(file) = &args.csv {
-        write(file, &csv::of(sweep))?;
+        distribution::write(file, &csv::of(sweep))?;
     }
     if let Some(file) = &args.svg {
-        write(file, &curves::svg(sweep)?)?;
+        distribution::write(file, &curves::svg(sweep)?)?;
     }
     if args.json {
         return exit::print_json(sweep);
@@ -90,19 +90,7 @@ fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
     if args.svg.is_some() {
         curves::along(over)?;
     }
-    for file in [&args.csv, &args.svg].into_iter().flatten() {
-        let opened = File::options().create(true).append(true).open(file);
-        opened.map_err(|error| cannot_write(file, &error))?;
-    }
-    Ok(())
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Exit> {
-    std::fs::write(file, text).map_err(|error| cannot_write(file, &error))
-}
-
-fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
-    Exit::bad_input(format!("cannot write {}: {error}", file.display()))
+    distribution::prepare([&args.csv, &args.svg].into_iter().flatten())
 }
 
 /// At most this many missing points are named.

@@ -42,7 +42,7 @@ pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
-    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,
+    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Quantile, Relaxed, SCHEMA,
     SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
     class_name,
 };

@@ -1,6 +1,8 @@
 //! A sweep as curves. The x axis is an option with ordered values. Each value of the other option has a
 //! curve.
 
+use super::names::name;
+use crate::distribution;
 use crate::exit::Exit;
 use crate::plot::Figure;
 use doorbell_lab::Duration;
@@ -49,7 +51,17 @@ fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure):
     }
 }
 
-/// The SVG. It has a panel for the rate, and a panel for p99.
+/// At most this many distributions are drawn in one panel.
+const MOST_CDFS: usize = 6;
+
+/// The distributions of latency, one for each point; empty if there are too many to tell them apart.
+fn cdfs(sweep: &Sweep) -> Vec<Curve> {
+    let named = sweep.points.iter().map(|point| (name(sweep, point), &point.found.quantiles[..]));
+    if sweep.points.len() > MOST_CDFS { Vec::new() } else { distribution::curves(named) }
+}
+
+/// The SVG. It has a panel for the rate, a panel for p99, and for few points a panel with the distributions
+/// of latency.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);
@@ -61,6 +73,7 @@ pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
                 axis.values.iter().map(|value| curve(sweep, x, Some((axis, value)), measure)).collect()
             }
         })
+        .chain(cdfs(sweep))
         .collect();
     let title = sweep.over.iter().map(|axis| axis.option.as_str()).collect::<Vec<_>>().join(" and ");
     let figure =

@@ -4,6 +4,7 @@ use super::bottleneck::Bottleneck;
 use super::busiest::busiest;
 use super::kinds::{OfClass, OfKind};
 use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
+use super::quantiles::Quantile;
 use super::raw::RawRun;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::{Cache, Latency, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, hash_text};
@@ -36,6 +37,8 @@ pub struct Outcome {
     /// Latencies of operations, from start to end. For verbs: from post to the poll that finds the
     /// completion, of signalled operations.
     pub latency_ns: Latency,
+    /// Quantiles of the latencies, lowest first: those with at least 100 latencies on each side.
+    pub quantiles: Vec<Quantile>,
     /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
     /// Retransmissions of reliable connections.
@@ -198,6 +201,7 @@ impl Outcome {
             measured: run.shown.measured.clone(),
             waits: run.shown.waits.clone(),
             latency_ns: run.shown.latency,
+            quantiles: run.shown.quantiles.clone(),
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
             bottleneck,

@@ -1,6 +1,7 @@
 //! Summary of the series that the threads of a run share: latencies, and their confidence intervals.
 
 use super::known::{self, AtEnd};
+use super::quantiles::{Quantile, quantiles};
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
@@ -86,6 +87,8 @@ pub(crate) struct Shown {
     /// Rate in millions per second from evened completions; `None` if completions are not evened.
     pub(crate) evened: Option<f64>,
     pub(crate) latency: Latency,
+    /// Quantiles of the latencies; empty without a latency.
+    pub(crate) quantiles: Vec<Quantile>,
     pub(crate) certainty: Certainty,
     /// If nothing completed: why threads were waiting at the end.
     pub(crate) waits: Option<String>,
@@ -203,6 +206,7 @@ impl Shown {
             None if is_vague(&latency, &certainty, wanted) => (Latency::none(), certainty.of_vague(wanted)),
             None => (latency, certainty),
         };
+        let quantiles = latency.mean.map_or_else(Vec::new, |_| quantiles(&series.latency()));
         let waits = nothing.then(|| why_nothing(wanted, end - from, course));
         let certainty = match &waits {
             Some(waits) => {
@@ -221,6 +225,7 @@ impl Shown {
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             latency,
+            quantiles,
             certainty,
             waits,
         }
@@ -238,7 +243,8 @@ impl Shown {
             known_to: None,
         };
         let latency = Latency { min: None, mean: None, p50: None, p99: None, p999: None };
-        Shown { measured, evened: None, latency, certainty: Certainty::default(), waits: None }
+        let (quantiles, certainty) = (Vec::new(), Certainty::default());
+        Shown { measured, evened: None, latency, quantiles, certainty, waits: None }
     }
 
     /// Virtual time that was measured.
