@@ -28,13 +28,13 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let (given, of_file) = args.workload.swept().map_err(Exit::bad_input)?;
     let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
     let over = Over::all(&texts).map_err(Exit::bad_input)?;
-    let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
-    prepare(args, &plan.axes())?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
     let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
+    let plan = Plan::new(given, over, args.explain, stored.clone(), &control).map_err(Exit::of_sweep)?;
+    prepare(args, &plan.axes())?;
     let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
         None => plan.run(args.shard, stored.clone(), &control),
@@ -120,6 +120,9 @@ fn report(sweep: &Sweep) -> String {
     }
     let mut text = table(sweep, &points);
     text += &report::about_latencies(points.iter().map(|point| &point.found));
+    if sweep.over.iter().any(|axis| axis.option == "load") || sweep.workload.contains_key("load") {
+        text += "A load is a share of the rate of a closed loop with the same options.\n";
+    }
     let of = |overload: bool| {
         move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
     };

@@ -267,7 +267,7 @@ impl Serialize for ThreadClass {
 }
 
 /// Pairs of options that replace each other.
-const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
+const ALTERNATIVES: [[&str; 2]; 3] = [["window", "window_per_qp"], ["verb", "mix"], ["rate", "load"]];
 
 /// The option itself, and the option that it replaces.
 pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {

@@ -106,6 +106,16 @@ fn check_end(given: &Given) -> Result<(), WorkloadError> {
     }
 }
 
+/// Refuses a load, which only some commands replace by a rate.
+fn check_load(given: &Given) -> Result<(), WorkloadError> {
+    match given.get("load") {
+        Some(load) => {
+            invalid(format!("load is {load}, but this command measures no capacity: give a rate instead"))
+        }
+        None => Ok(()),
+    }
+}
+
 impl Asked {
     /// Reads a request from all given fields.
     ///
@@ -114,6 +124,7 @@ impl Asked {
     /// the end of the run.
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
         check_end(given)?;
+        check_load(given)?;
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
         let mut machines = Workload::default();

@@ -93,6 +93,18 @@ impl Typed {
         self.with(&Change::to("until", Value::Text(until.name().to_owned())).without("duration"))
     }
 
+    /// The options with a rate in place of a load.
+    pub fn at_rate(&self, rate: u64) -> Typed {
+        let mut typed = self.clone();
+        typed.flags.remove("load");
+        if let Some((_, below)) = &mut typed.file {
+            below.remove("load");
+        }
+        let field = field("rate").expect("open loops have it");
+        typed.flags.set(field, Value::Number(rate)).expect("a rate is a number");
+        typed
+    }
+
     /// The command line for these options.
     pub fn command(&self) -> String {
         let file = self.file.iter().map(|(name, _)| quoted(name));
