@@ -6,7 +6,7 @@
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
-use super::quantile::quantile;
+use super::quantile::{BEYOND, quantile};
 use super::tail::Progress;
 use super::warm::warm_until;
 use crate::worker::Due;
@@ -463,7 +463,10 @@ impl Ending {
 
     /// Whether the percentile has an interval.
     fn knows(&self, until: Until) -> bool {
-        until.quantile().is_none_or(|q| quantile(&self.measurement.series(), q).is_some())
+        let Some(q) = until.quantile() else { return true };
+        let seen = self.measurement.series();
+        let enough = Batch::all(seen.batches()).timed as f64 * (1.0 - q) >= BEYOND;
+        enough && quantile(&seen, q).is_some()
     }
 
     /// Virtual time until which the run continues for the usual percentile. Decided at the first call.
