@@ -49,8 +49,10 @@ pub(super) fn known_to(means: Option<Means>) -> Option<Share> {
 
 /// Until when a settled run lasted, in words.
 pub(super) fn until(precision: Share, known_to: Option<Share>) -> String {
-    let to = known_to.filter(|known| *known > precision).unwrap_or(precision);
-    format!("until known to {to}")
+    match known_to {
+        Some(known) => format!("until known to {}", known.max(precision)),
+        None => "until settled".to_owned(),
+    }
 }
 
 impl AtEnd {
@@ -96,7 +98,7 @@ impl AtEnd {
     /// The doubt about a run with intervals that are too wide.
     fn not_known(&self, when: &str) -> String {
         match known_to(self.means) {
-            _ if self.is_few() => format!("{} when {when}", self.few()),
+            _ if self.is_few() => format!("{}, when {when}", self.few()),
             Some(known) if known > self.precision => {
                 format!(
                     "rate and mean latency are known to {known} only, not to {}, when {when}",

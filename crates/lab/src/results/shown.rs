@@ -308,3 +308,39 @@ fn intervals(series: &CompletionSeries) -> Certainty {
         ..Certainty::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(due: Vec<Due>) -> Wanted {
+        Wanted {
+            begin: Time::START,
+            warmup: None,
+            duration: None,
+            precision: Share::of_percent(1),
+            until: None,
+            max_time: Span::from_ms(1),
+            due,
+            think: Span::ZERO,
+            round: None,
+            held: None,
+            unacknowledged: false,
+        }
+    }
+
+    #[test]
+    fn an_open_loop_has_no_latency_that_may_be_wrong_by_half() {
+        let open = wanted(vec![Due { class: None, rate: 2_500_000, under_way: 16 }]);
+        let latency = Latency { mean: Some(100.0), ..Latency::none() };
+        let within =
+            |half: f64| Certainty { latency_ns: Some(half), mops: Some(0.1), ..Certainty::default() };
+        assert!(is_vague(&latency, &within(51.0), &open) && !is_vague(&latency, &within(49.0), &open));
+        assert!(!is_vague(&latency, &within(51.0), &wanted(Vec::new())), "a closed loop has no overload");
+        let told = within(51.0).of_vague(&open);
+        assert_eq!((told.latency_ns, told.mops), (None, Some(0.1)));
+        let why = told.no_latency.unwrap();
+        assert!(why.starts_with("2.50 million operations are due per second"), "{why}");
+        assert!(told.unsettled.is_some() && !told.overload);
+    }
+}

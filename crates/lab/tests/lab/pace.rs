@@ -148,17 +148,6 @@ fn a_short_run_shows_an_overload() {
     }
 }
 
-/// The mean latency of three operations, or of a queue that has only begun to fill, is no answer.
-#[test]
-fn a_latency_that_is_not_known_within_half_is_not_given() {
-    let outcome = simulate(&format!(
-        "{FEW}arrivals = \"poisson\"\nrate = 22000000\nwarmup = \"0s\"\nduration = \"60us\"\nwindow = 1000"
-    ));
-    let vague = outcome.interval.unsettled.as_ref().is_some_and(|why| why.contains("not known within 50%"));
-    assert!(vague || outcome.interval.overload, "{outcome:?}");
-    assert!(outcome.latency_ns.mean.is_none() && outcome.latency_ns.p50.is_none(), "{outcome:?}");
-}
-
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (toml, said) in [
