@@ -62,7 +62,7 @@ mod tests {
         let said = refusal(one).unwrap();
         let parts = ["in the 1s of virtual time (max_time)", "per second, but an interval needs at least 10"];
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
-        let many = refusal("verb = \"read\"\nsize = 1073741824").unwrap();
+        let many = refusal("verb = \"read\"\nsize = 33554432").unwrap();
         assert!(many.contains("each waits for 1568 outstanding operations"), "{many}");
         for rest in ["duration = \"1s\"", "max_time = \"10s\""] {
             assert_eq!(refusal(&format!("{one}\n{rest}")), None);
