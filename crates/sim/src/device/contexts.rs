@@ -16,7 +16,10 @@ impl SimDevice {
             return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.context);
-        self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
+        let end = self.caches.context_read(env.now, Ps(self.costs.send.context_stall));
+        let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
+        cache.stalled += env.window.overlap(env.now, end);
+        end - env.now
     }
 
     /// Looks up the translation of each page that the `len` bytes at `addr` touch, and reads the missing
@@ -35,7 +38,9 @@ impl SimDevice {
             return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.translation);
-        Ps(self.costs.translation_stall)
+        let stall = Ps(self.costs.translation_stall);
+        self.caches.translations.stalled += env.window.overlap(env.now, env.now + stall);
+        stall
     }
 
     /// Starts the DMA read of an entry that is not cached. Nothing waits for its end. Callers add the stall.

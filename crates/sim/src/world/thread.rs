@@ -135,6 +135,11 @@ pub(crate) struct Thread {
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
+    /// Time in the metering window spent waiting for a write-combining buffer.
+    pub(crate) stalled: Ps,
+    /// Sum over the completions polled in the metering window: the time from when a completion became visible
+    /// to its poll.
+    pub(crate) unpolled: Ps,
     /// Address in the thread's stack at which the thread stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
@@ -155,6 +160,8 @@ impl Thread {
             replay_until: EventKey::NEVER,
             owed: Ps::ZERO,
             idle: Ps::ZERO,
+            stalled: Ps::ZERO,
+            unpolled: Ps::ZERO,
             stopped_at: 0,
         }
     }
