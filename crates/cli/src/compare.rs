@@ -164,7 +164,7 @@ fn results(sides: &[Side]) -> String {
             report::mean(latency.mean, None),
             ns(latency.p50),
             ns(latency.p99),
-            found.bottleneck.class_name().to_owned(),
+            found.bottleneck.in_table(),
         ]
     };
     table::columns(&header, sides.iter().map(row).collect())

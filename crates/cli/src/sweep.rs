@@ -167,7 +167,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
             mean,
             ns(point.found.latency_ns.p50),
             ns(point.found.latency_ns.p99),
-            point.found.bottleneck.class_name().to_owned(),
+            point.found.bottleneck.in_table(),
         ]);
         cells
     };

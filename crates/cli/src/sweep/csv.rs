@@ -6,7 +6,7 @@ use doorbell_lab::sweep::{Point, Sweep};
 pub(super) fn of(sweep: &Sweep) -> String {
     let options = sweep.over.iter().map(|axis| axis.option.as_str());
     let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
-    let header = options.chain(found).chain(["bottleneck", "unsettled"]);
+    let header = options.chain(found).chain(["bottleneck", "unsettled", "not_confirmed"]);
     let mut text = line(header.map(str::to_owned));
     for point in &sweep.points {
         let options = sweep.over.iter().map(|axis| point.value(&axis.option));
@@ -15,8 +15,9 @@ pub(super) fn of(sweep: &Sweep) -> String {
     text
 }
 
-/// Cells of a point. The cell of an unknown value is empty.
-fn cells(point: &Point) -> [String; 10] {
+/// Cells of a point. The cell of an unknown value is empty. The last cell says whether the bottleneck is only
+/// likely.
+fn cells(point: &Point) -> [String; 11] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
     let (interval, latency) = (&point.found.interval, &point.found.latency_ns);
@@ -31,6 +32,7 @@ fn cells(point: &Point) -> [String; 10] {
         point.found.dropped.to_string(),
         point.found.bottleneck.class_name().to_owned(),
         interval.unsettled.clone().unwrap_or_default(),
+        if point.found.bottleneck.not_confirmed { "true".to_owned() } else { String::new() },
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::work::{Planned, Work, microseconds};
 use crate::limits::limits;
+use crate::nearest;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::simulate::verbs;
@@ -88,7 +89,8 @@ impl Planned for Arc<Resolved> {
     }
 
     fn run(&self, profiles: &Profiles, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
-        Ok(Outcome::of_verbs(self, &verbs::run_once(profiles, self, stop, watch)?))
+        let run = verbs::run_once(profiles, self, stop, watch)?;
+        Ok(Outcome::of_verbs(self, &run, nearest::of_verbs(profiles, self, &run)))
     }
 }
 

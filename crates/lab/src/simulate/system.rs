@@ -3,9 +3,10 @@
 use super::audit;
 use super::steered::steered;
 use crate::asked::SystemWorkload;
+use crate::nearest::{self, SystemRan};
 use crate::results::{
     Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
-    busiest, hash_text, used_by_operations,
+    hash_text, used_by_operations,
 };
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
@@ -16,7 +17,7 @@ use doorbell_systems::{Interval, Measured, site};
 use doorbell_verbs::RunError;
 use std::time::Instant;
 
-/// Runs a system once. Its bottleneck is the busiest resource, not confirmed by reruns.
+/// Runs a system once. Its bottleneck is the nearest bound.
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
@@ -50,6 +51,12 @@ pub(crate) fn run_once(
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let mops = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
+    let ran = SystemRan {
+        mops,
+        mean_ns: shown.latency.mean,
+        overload: shown.certainty.overload,
+        completed: shown.waits.is_none(),
+    };
     let of = OfSystem {
         workload: w.clone(),
         gb_per_s: w.moved_bytes().filter(|_| mops > 0.0).map(|bytes| mops * bytes as f64 / 1e3),
@@ -69,9 +76,7 @@ pub(crate) fn run_once(
         latency_ns: shown.latency,
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: busiest(&used_by_operations(w, &resources), shown.waits.is_none(), &|machine| {
-            format!("machine {machine}")
-        }),
+        bottleneck: nearest::of_system(profile, w, &used_by_operations(w, &resources), &m, ran),
         lift: Vec::new(),
         together: None,
         advice: None,

@@ -6,6 +6,7 @@ mod classes;
 mod cliffs;
 mod cover;
 mod mix;
+mod nearest;
 mod options;
 mod pace;
 mod parameters;

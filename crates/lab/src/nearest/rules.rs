@@ -1,0 +1,218 @@
+//! The rules by which a bottleneck follows from the evidence of a single run.
+
+use super::evidence::Evidence;
+use super::stations::{CACHES, Station};
+use crate::results::{BUSY, Bottleneck};
+use doorbell_nic::{Part, Resource};
+
+/// A bottleneck is not confirmed if another class of resources is busy for almost as long: if the shares of
+/// the time differ by less than this.
+const CLOSE: f64 = 0.01;
+
+/// If no part is busy, misses in a cache limit the rate if operations wait for entries for at least this share
+/// of their latency. Larger caches may then raise the rate by more than anything else.
+const MISSES: f64 = 0.05;
+
+/// Elasticity of a cache is ten times the gain from it: caches are named even if a larger cache gains a tenth
+/// of what a faster resource would.
+const CACHE_WEIGHT: f64 = 10.0;
+
+/// DMA reads wait for tags if some read waits for at least this share of the time.
+const SHORT: f64 = 0.8;
+
+/// If the rate is below this share of the bound by the windows, operations spend most of their time waiting,
+/// so enough operations are outstanding.
+const WAITING: f64 = 0.5;
+
+/// If operations mostly wait, the most used part limits the rate, unless its load is below this.
+const USED: f64 = 0.5;
+
+/// A bottleneck and its reason.
+struct Verdict {
+    class: Resource,
+    why: String,
+    /// Whether reruns would probably find the same bottleneck.
+    sure: bool,
+}
+
+/// The bottleneck, and whether it should be confirmed by reruns. `name` names a machine.
+pub(super) fn nearest(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Bottleneck {
+    let Verdict { class, why, sure } = if evidence.reached {
+        of_reached(evidence, name)
+    } else {
+        let rules: [fn(&Evidence, &dyn Fn(u32) -> String) -> Option<Verdict>; 4] =
+            [of_caches, of_tags, of_busy, of_waiting];
+        rules.iter().find_map(|rule| rule(evidence, name)).unwrap_or_else(|| of_latency(evidence))
+    };
+    match sure {
+        true => Bottleneck::found(class, why),
+        false => Bottleneck::not_confirmed(class, why),
+    }
+}
+
+impl Evidence {
+    /// The station with the highest load.
+    fn top(&self) -> Option<&Station> {
+        self.stations.first()
+    }
+
+    /// The highest load of a station of another class than `class`.
+    fn second(&self, class: Resource) -> f64 {
+        self.stations.iter().find(|station| station.class != class).map_or(0.0, |station| station.load)
+    }
+
+    /// The station with the highest load, if that is busy.
+    fn busy(&self) -> Option<&Station> {
+        self.top().filter(|top| top.load >= BUSY)
+    }
+}
+
+/// An open loop that completes all due operations. No resource raises its rate, and a core that polls is no
+/// limit.
+fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Verdict {
+    let top = evidence.stations.iter().find(|station| !station.is_core() && station.load >= BUSY);
+    match top {
+        Some(top) => Verdict { class: top.class, why: used(top, name), sure: true },
+        None => Verdict {
+            class: Resource::Latency,
+            why: format!("all operations that are due complete: {}", idle()),
+            sure: true,
+        },
+    }
+}
+
+/// Misses in caches, if the rate would be far higher without them.
+fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+    let gains = (0..CACHES.len()).map(|at| (at, evidence.gain(at)));
+    let (at, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let own = evidence.busy().map(|top| top.own() / top.load);
+    let needed = own.map_or(MISSES, |own| own / CACHE_WEIGHT);
+    let sure = gain < needed / 2.0 || gain > needed * 1.5;
+    if gain < needed {
+        return None;
+    }
+    let why = match evidence.busy() {
+        Some(top) => format!(
+            "misses in the NIC's {}: without them, {} would be busy for {} less time",
+            in_words(CACHES[at]),
+            part(top, name),
+            percent(top.saved[at] / top.load)
+        ),
+        None => format!(
+            "misses in the NIC's {}: operations wait for entries during {} of their latency",
+            in_words(CACHES[at]),
+            percent(evidence.stalled[at])
+        ),
+    };
+    Some(Verdict { class: CACHES[at], why, sure })
+}
+
+impl Evidence {
+    /// Estimated relative gain in rate if this cache had no misses.
+    fn gain(&self, at: usize) -> f64 {
+        match self.busy() {
+            Some(top) => {
+                let left = self.stations.iter().map(|station| station.load - station.saved[at]);
+                top.load / left.fold(0.01, f64::max) - 1.0
+            }
+            None => self.stalled[at] / (1.0 - self.stalled[at]).max(0.01),
+        }
+    }
+}
+
+/// DMA reads that wait for tags. A tag is in use during a PCIe round trip. So faster PCIe helps, too, and
+/// twice as many tags help only as far as other resources allow.
+fn of_tags(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+    let top = evidence.top()?;
+    if evidence.tags < SHORT || top.load >= evidence.tags {
+        return None;
+    }
+    let class = match (1.0 / top.load.max(0.5)).log2() > TAGS {
+        true => Resource::PcieTags,
+        false => Resource::PcieLatency,
+    };
+    let why = format!(
+        "DMA reads wait for others to end {} of the time; most used: {}",
+        percent(evidence.tags),
+        used_part(top, name)
+    );
+    Some(Verdict { class, why, sure: true })
+}
+
+/// More tags limit the rate, rather than PCIe latency, if the binary logarithm of their gain exceeds this.
+const TAGS: f64 = 0.85;
+
+/// A part that is busy.
+fn of_busy(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+    let top = evidence.busy()?;
+    let second = evidence.second(top.class);
+    let sure = second < BUSY || top.load - second >= CLOSE;
+    Some(Verdict { class: top.class, why: used(top, name), sure })
+}
+
+/// Nothing is busy, but enough operations are outstanding.
+fn of_waiting(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+    if evidence.reads > evidence.window {
+        let why = format!(
+            "the READs and atomics that QPs may have outstanding: the rate is {} of the most that they allow",
+            percent(evidence.reads)
+        );
+        return Some(Verdict { class: Resource::OutstandingReads, why, sure: true });
+    }
+    let top = evidence.top()?;
+    if evidence.window == 0.0 || evidence.window >= WAITING || top.load < USED {
+        return None;
+    }
+    let why = format!("{}; operations wait for most of their latency", used(top, name));
+    Some(Verdict { class: top.class, why, sure: true })
+}
+
+/// Too few operations are outstanding.
+fn of_latency(evidence: &Evidence) -> Verdict {
+    let least = match evidence.window > 0.0 {
+        true => format!(
+            ", and the rate is {} of the most that the windows allow if an operation takes {} ns",
+            percent(evidence.window),
+            evidence.least_ns.round()
+        ),
+        false => String::new(),
+    };
+    let why = format!("{}: too few operations are outstanding{least}", idle());
+    Verdict { class: Resource::Latency, why, sure: true }
+}
+
+fn idle() -> String {
+    format!("no resource is busy {} of the time", percent(BUSY))
+}
+
+/// A share as a whole percentage.
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+/// A station in words.
+fn part(station: &Station, name: &dyn Fn(u32) -> String) -> String {
+    format!("{} of {}", station.meter, name(station.machine))
+}
+
+fn used_part(station: &Station, name: &dyn Fn(u32) -> String) -> String {
+    let both = match station.meter.part() {
+        Part::PcieMmio => ", with read completions",
+        Part::PcieReadCompletions => ", with MMIO",
+        Part::BusiestLock if station.class == Resource::PcieLatency => ", mostly for a PCIe read",
+        _ => "",
+    };
+    format!("{}, {} of the time{both}", part(station, name), percent(station.load))
+}
+
+fn used(station: &Station, name: &dyn Fn(u32) -> String) -> String {
+    format!("most used: {}", used_part(station, name))
+}
+
+fn in_words(cache: Resource) -> &'static str {
+    match cache {
+        Resource::WqeCache => "WQE cache",
+        Resource::QpContextCache => "QP-context caches",
+        _ => "translation cache",
+    }
+}

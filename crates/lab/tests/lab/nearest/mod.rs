@@ -1,0 +1,136 @@
+//! The bottleneck without reruns: it must be the bottleneck with reruns.
+
+mod draw;
+mod polling;
+
+use crate::options::{draw::Draws, number};
+use doorbell_lab::{Asked, Control, Given, Outcome, Run, percent};
+use draw::Scale;
+use std::process::Command;
+
+/// Drawn workloads in `cargo test`.
+const FEW: u64 = 8;
+
+/// In `cargo test`, fewer answers than this would be right for one commit in 200 if 90% are right. In
+/// `cargo xtask long`, 90% must be.
+const LEAST_OF_FEW: u64 = 5;
+
+/// The explanation of a run makes about so many reruns.
+const RERUNS: u64 = 27;
+
+/// Simulator events of a second of processor time, in a release build.
+const EVENTS_PER_SECOND: u64 = 8_000_000;
+
+/// Seconds of processor time that the reruns of a draw may take. A draw that takes more is drawn again.
+const MOST_SECONDS: u64 = 20;
+const MOST_SECONDS_OF_FEW: u64 = 2;
+
+const SMALL: Scale =
+    Scale { machines: 4, threads: 2, clients: 8, operations: 4e3, system_us: 300, precision: 5 };
+const LARGE: Scale =
+    Scale { machines: 40, threads: 8, clients: 64, operations: 3e4, system_us: 2000, precision: 2 };
+
+/// The run of a file; `None` if it is refused.
+fn run(toml: &str) -> Option<Run> {
+    let given = Given::from_toml("w.toml", toml, &doorbell_lab::fields()).ok()?;
+    Run::asked(Asked::of(&given).ok()?).ok()
+}
+
+/// The first digits of the commit's hash, as a number. `DOORBELL_SEED` replaces them. 0 if there is no
+/// repository.
+fn seed() -> u64 {
+    let hash = || {
+        let git =
+            Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+        let text = String::from_utf8(git.ok()?.stdout).ok()?;
+        u64::from_str_radix(text.get(..16)?, 16).ok()
+    };
+    number("DOORBELL_SEED").or_else(hash).unwrap_or(0)
+}
+
+/// The bottlenecks of a drawn run, without and with reruns.
+struct Compared {
+    toml: String,
+    plain: Outcome,
+    explained: Outcome,
+}
+
+impl Compared {
+    /// Whether both answers are equal. An answer that is not confirmed counts as wrong.
+    fn agrees(&self) -> bool {
+        self.plain.bottleneck.class == self.explained.bottleneck.class && !self.plain.bottleneck.not_confirmed
+    }
+
+    fn told(&self) -> String {
+        let lifts = self.explained.lift.iter().filter(|lift| lift.change().is_noticeable());
+        let lifts: Vec<String> =
+            lifts.take(4).map(|lift| format!("{} {}", lift.more(), percent(lift.gain))).collect();
+        format!(
+            "{} {}: {}\n    without reruns {}: {}\n    with reruns {}: {}\n    {}",
+            if self.agrees() { "agrees" } else { "DIFFERS" },
+            self.toml.trim().replace('\n', "; "),
+            self.plain.mops,
+            self.plain.bottleneck.in_table(),
+            self.plain.bottleneck.text,
+            self.explained.bottleneck.class_name(),
+            self.explained.bottleneck.text,
+            lifts.join(", "),
+        )
+    }
+}
+
+/// The drawn runs that were compared, and the number of draws that were drawn again because their reruns take
+/// too long.
+fn compared(cases: u64, scale: Scale, most_seconds: u64) -> (Vec<Compared>, u64) {
+    let mut draws = Draws::new(seed());
+    let (mut all, mut again) = (Vec::new(), 0);
+    while (all.len() as u64) < cases {
+        let toml = draw::drawn(&mut draws, scale);
+        let Some(run) = run(&toml) else { continue };
+        let Ok(plain) = doorbell_lab::simulate(&run, &Control::quiet()) else { continue };
+        if plain.events * RERUNS > most_seconds * EVENTS_PER_SECOND {
+            again += 1;
+            continue;
+        }
+        let explained = doorbell_lab::explain(&run, &Control::quiet()).expect("a run that ended ends again");
+        let both = Compared { toml, plain, explained };
+        println!("{}", both.told());
+        all.push(both);
+    }
+    (all, again)
+}
+
+/// The environment variable `DOORBELL_DRAWN` sets a larger number of larger draws.
+#[test]
+fn an_answer_without_reruns_is_that_of_reruns() {
+    let many = number("DOORBELL_DRAWN");
+    let (all, again) = match many {
+        Some(cases) => compared(cases, LARGE, MOST_SECONDS),
+        None => compared(FEW, SMALL, MOST_SECONDS_OF_FEW),
+    };
+    let right = all.iter().filter(|both| both.agrees()).count() as u64;
+    let open = all.iter().filter(|both| both.plain.bottleneck.not_confirmed).count() as u64;
+    let cases = all.len() as u64;
+    println!(
+        "DOORBELL_SEED={}: {right} of {cases} agree, {open} are not confirmed, {again} drawn again",
+        seed()
+    );
+    let least = many.map_or(LEAST_OF_FEW, |cases| (cases * 9).div_ceil(10));
+    assert!(right >= least, "DOORBELL_SEED={}: only {right} of {cases} agree", seed());
+    assert!(many.is_none() || open * 10 <= cases, "DOORBELL_SEED={}: {open} are not confirmed", seed());
+}
+
+/// The rate of READs falls with many QPs, because their contexts do not fit into the NIC's cache.
+#[test]
+fn misses_of_contexts_are_named_without_reruns() {
+    let reads = "profile = \"cx3\"\nverb = \"read\"\nsize = 32\nmachines = 4\nthreads = 8\n\
+         warmup = \"40us\"\nduration = \"100us\"\n";
+    let at = |qps: u32| {
+        let run = run(&format!("{reads}qps = {qps}")).expect("it is valid");
+        doorbell_lab::simulate(&run, &Control::quiet()).expect("it ends")
+    };
+    let (few, many) = (at(1), at(16));
+    assert!(many.mops < 0.7 * few.mops, "{} and {} Mops", few.mops, many.mops);
+    assert_ne!(few.bottleneck.in_table(), "nic-qp-cache", "{:?}", few.bottleneck);
+    assert_eq!(many.bottleneck.in_table(), "nic-qp-cache", "{:?}", many.bottleneck);
+}
