@@ -25,13 +25,14 @@ fn long_pages() -> Task<()> {
     run(tests.args(["--", "pages::pages_show"]).env("DOORBELL_LONG_PAGES", "1"))
 }
 
-const STEPS: [CheckStep<'static>; 8] = [
+const STEPS: [CheckStep<'static>; 9] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
     ("long commands on pages", &long_pages),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),
+    ("bottlenecks without and with reruns", &|| soak::run_parts(Some("bottlenecks"))),
     ("processes on the software NIC", &soft),
     ("applications that are killed", &apps),
 ];

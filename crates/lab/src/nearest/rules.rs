@@ -216,3 +216,76 @@ fn in_words(cache: Resource) -> &'static str {
         _ => "translation cache",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_sim::Meter;
+
+    fn station(part: Part, load: f64) -> Station {
+        let meter = match part {
+            Part::Core => Meter::core(0),
+            Part::PortOut => Meter::port_out(1),
+            part => Meter::of_device(part),
+        };
+        Station { meter, machine: 3, class: part.resource(), load, saved: [0.0; CACHES.len()] }
+    }
+
+    fn found(evidence: &Evidence) -> Bottleneck {
+        nearest(evidence, &|machine| format!("machine {machine}"))
+    }
+
+    fn busy(stations: &[Station]) -> Evidence {
+        Evidence { stations: stations.to_vec(), window: 0.9, ..Evidence::default() }
+    }
+
+    #[test]
+    fn the_most_used_part_is_named_if_it_is_busy() {
+        let link = found(&busy(&[station(Part::PortOut, 0.97), station(Part::Core, 0.9)]));
+        assert_eq!(link.in_table(), "ib-bw");
+        assert_eq!(link.text, "most used: port 1 out of machine 3, 97% of the time");
+        assert_eq!(found(&busy(&[station(Part::PortOut, 0.7)])).in_table(), "latency");
+    }
+
+    #[test]
+    fn parts_that_are_about_equally_busy_are_not_confirmed() {
+        let close = found(&busy(&[station(Part::PortOut, 0.97), station(Part::PcieToHost, 0.965)]));
+        assert_eq!(close.in_table(), "ib-bw, not confirmed");
+        assert!(close.text.ends_with("(not confirmed by reruns)"), "{}", close.text);
+    }
+
+    #[test]
+    fn an_open_loop_that_reaches_its_rate_is_not_limited_by_its_cores() {
+        let loops = |reached| Evidence { reached, ..busy(&[station(Part::Core, 0.99)]) };
+        assert_eq!(found(&loops(true)).in_table(), "latency");
+        assert_eq!(found(&loops(false)).in_table(), "cpu");
+    }
+
+    #[test]
+    fn misses_are_named_if_the_rate_would_be_far_higher_without_them() {
+        let units = |saved| Station { saved: [0.0, saved, 0.0], ..station(Part::ReceivingUnits, 0.98) };
+        let class = |saved| found(&busy(&[units(saved), station(Part::PortOut, 0.3)])).class_name();
+        assert_eq!((class(0.5), class(0.02)), ("nic-qp-cache", "nic-rx-pu"));
+        // Without misses, another part would be as busy.
+        let bound = found(&busy(&[units(0.5), station(Part::PortOut, 0.97)]));
+        assert_eq!(bound.class_name(), "nic-rx-pu");
+    }
+
+    #[test]
+    fn operations_that_wait_are_not_too_few() {
+        let waits = |window, reads| Evidence { window, reads, ..busy(&[station(Part::PortOut, 0.7)]) };
+        assert_eq!(found(&waits(0.1, 0.0)).in_table(), "ib-bw");
+        assert_eq!(found(&waits(0.9, 0.0)).in_table(), "latency");
+        assert_eq!(found(&waits(0.4, 0.9)).in_table(), "rd-atomic");
+    }
+
+    #[test]
+    fn reads_that_wait_for_tags_are_named() {
+        let short = |load| Evidence { tags: 0.95, ..busy(&[station(Part::PcieReadCompletions, load)]) };
+        assert_eq!(
+            (found(&short(0.3)).class_name(), found(&short(0.7)).class_name()),
+            ("pcie-tags", "pcie-rtt")
+        );
+        assert_eq!(found(&short(0.98)).class_name(), "dma-bw");
+    }
+}
