@@ -1,7 +1,7 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked` and `limits`, `results`, `nearest`, `simulate`, `plan`, `explain`, and then [`sweep`],
+//! this order: `asked`, `results`, `nearest`, `simulate`, `plan`, `explain`, and then [`sweep`],
 //! [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,6 @@ mod asked;
 pub mod compare;
 mod explain;
 mod extrapolation;
-mod limits;
 mod median;
 mod nearest;
 mod plan;
@@ -32,13 +31,13 @@ pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
+pub use doorbell_workload::limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use doorbell_workload::{
     Addresses, AtomicCounters, BufferOffset, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern, Pieces,
     Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::extrapolates;
-pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{

@@ -10,6 +10,7 @@ mod classes;
 mod error;
 mod file;
 mod kinds;
+pub mod limits;
 mod mix;
 mod older;
 mod placement;

@@ -1,9 +1,9 @@
 //! Compares the resource costs of operations between workloads.
 
-use crate::limits::limits;
 use crate::plan::{Run, Work};
 use doorbell_nic::Resource;
 use doorbell_nic::limits::{Limit, Measure};
+use doorbell_workload::limits::limits;
 use serde::Serialize;
 
 /// Cost of operations on a resource, for each compared workload (side). It comes from the lowest bound that

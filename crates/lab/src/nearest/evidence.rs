@@ -3,11 +3,11 @@
 use super::SystemRan;
 use super::stations::{CACHES, MeteredMachine, Station};
 use crate::asked::SystemWorkload;
-use crate::limits::{least_latency, limits};
 use crate::results::{RawRun, Utilization, rates};
 use doorbell_nic::limits::{InFlight, Limit};
 use doorbell_nic::{Profile, Resource};
 use doorbell_sim::{Metrics, WaitKind};
+use doorbell_workload::limits::{least_latency, limits};
 use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
 
 /// The rate of an open loop counts as reached if at least this share of the due operations completes.

@@ -1,7 +1,6 @@
 //! A verbs workload as the work of a run: estimates of its time and memory.
 
 use super::work::{Planned, Work, microseconds};
-use crate::limits::limits;
 use crate::nearest;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
@@ -13,6 +12,7 @@ use doorbell_programs::worker;
 use doorbell_schema::Duration;
 use doorbell_sim::memory_bytes;
 use doorbell_verbs::{QpType, UdDest};
+use doorbell_workload::limits::limits;
 use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
 use std::ops::Range;
 use std::sync::Arc;
