@@ -7,7 +7,7 @@ use doorbell_nic::Profile;
 use doorbell_schema::Duration;
 use doorbell_systems::config::Timing;
 use doorbell_verbs::Span;
-use doorbell_workload::{Profiles, Resolved, Workload};
+use doorbell_workload::{Operation, Profiles, Resolved, Workload};
 use std::sync::Arc;
 
 /// `workload` with 100 us of warm-up and `us` microseconds of measurement. Short runs suffice because rates
@@ -124,14 +124,26 @@ impl Ctx<'_> {
         workload: &Workload,
         timing: impl Fn(Timing) -> Timing,
     ) -> Run {
-        let profiles = Profiles::from(profile);
+        let (profiles, asked) = (Profiles::from(profile), workload);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        assert!(
+            states_inline(asked, &workload),
+            "the workload of {what} does not state if payload is inline"
+        );
         let Resolved { warmup, duration, precision, max_time, seed, .. } = workload;
         let timing = timing(Timing { warmup, duration, precision, max_time, seed });
         (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
         (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
         Run::verbs(profiles, workload)
     }
+}
+
+/// Whether a workload states if its payload is copied into WQEs. A default that depends on the model must not
+/// change the numbers of an experiment.
+fn states_inline(asked: &Workload, resolved: &Resolved) -> bool {
+    let carries = |operation: &Operation| operation.verb.has_payload(operation.size);
+    let of_memory = asked.local_region.is_some() || asked.sges.is_some_and(|sges| sges > 1);
+    asked.inline.is_some() || of_memory || !resolved.operations().iter().any(carries)
 }
 
 #[cfg(test)]
@@ -142,7 +154,8 @@ mod tests {
     #[test]
     fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
         let said = Duration::new(Span::from_ms(15));
-        let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
+        let workload =
+            Workload { warmup: Some(said), duration: Some(said), inline: Some(true), ..Workload::default() };
         let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
         let of = |run: Run| match run.work {
             Work::Verbs(w) => (w.warmup, w.duration, w.max_time.span()),
