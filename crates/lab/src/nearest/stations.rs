@@ -155,3 +155,60 @@ impl MeteredMachine<'_> {
         saved
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_nic::NicCache;
+    use doorbell_sim::{CacheUse, WaitUse};
+
+    fn metrics(kind: WaitKind, mean: f64) -> Metrics {
+        let waits = vec![WaitUse { kind, machine: 0, mean }];
+        Metrics { waits, window_ps: 1_000_000, ..Metrics::default() }
+    }
+
+    /// The stations of machine 0 of profile cib, with this use of its parts.
+    fn stations(metrics: &Metrics, used: &[(Meter, f64)]) -> Vec<Station> {
+        let profile = Profile::named("cib").expect("it is built in");
+        let used = used.iter().map(|&(meter, utilization)| Utilization { meter, machine: 0, utilization });
+        let (lock, used) = (Resource::PcieLatency, used.collect());
+        MeteredMachine { number: 0, profile: &profile, lock, used, metrics }.stations()
+    }
+
+    #[test]
+    fn a_core_that_waits_for_the_link_is_not_busy() {
+        let all =
+            stations(&metrics(WaitKind::Buffer(1), 0.75), &[(Meter::core(0), 1.0), (Meter::core(1), 1.0)]);
+        assert_eq!(all.iter().map(|core| core.load).collect::<Vec<_>>(), [1.0, 0.25]);
+    }
+
+    #[test]
+    fn both_uses_of_a_direction_are_one_station() {
+        let (mmio, completions) =
+            (Meter::of_device(Part::PcieMmio), Meter::of_device(Part::PcieReadCompletions));
+        let all = stations(&Metrics::default(), &[(mmio, 0.25), (completions, 0.5)]);
+        let [one] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((one.class, one.load), (Resource::DmaBandwidth, 0.75));
+    }
+
+    #[test]
+    fn units_lose_the_time_for_which_they_wait_for_contexts() {
+        // Half of the 16 receiving units wait. The busiest flow has a unit for all of the time.
+        let waits = metrics(WaitKind::Entry(NicCache::QpResponder), 8.0);
+        let (mean, busiest) =
+            (Meter::of_device(Part::ReceivingUnits), Meter::of_device(Part::BusiestReceivingUnit));
+        let all = stations(&waits, &[(mean, 0.5), (busiest, 1.0)]);
+        let [units] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((units.load, units.saved), (1.0, [0.0, 1.0, 0.0]));
+    }
+
+    #[test]
+    fn reads_of_missing_entries_use_the_link() {
+        let cache = CacheUse { cache: NicCache::QpRequester, machine: 0, hits: 0, misses: 10 };
+        let metrics = Metrics { caches: vec![cache], window_ps: 1_000_000, ..Metrics::default() };
+        let all = stations(&metrics, &[(Meter::of_device(Part::PcieReadCompletions), 0.9)]);
+        // A context of 256 B takes two completions of 128 B: 19.5 ns in 1 us, ten times.
+        let [saved_of_wqes, saved, _] = all[0].saved;
+        assert!(saved_of_wqes == 0.0 && (0.19..0.21).contains(&saved), "{all:?}");
+    }
+}
