@@ -26,7 +26,7 @@ const MOST_SECONDS: u64 = 20;
 const MOST_SECONDS_OF_FEW: u64 = 2;
 
 const SMALL: Scale =
-    Scale { machines: 4, threads: 2, clients: 8, operations: 4e3, system_us: 300, precision: 5 };
+    Scale { machines: 4, threads: 2, clients: 8, operations: 1e4, system_us: 400, precision: 3 };
 const LARGE: Scale =
     Scale { machines: 40, threads: 8, clients: 64, operations: 3e4, system_us: 2000, precision: 2 };
 

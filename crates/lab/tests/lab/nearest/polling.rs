@@ -10,7 +10,7 @@ const POLLING: [&str; 20] = [
     "verb = \"read\"\nmachines = 2\nthreads = 1\nwindow = 1",
     "verb = \"write\"\ntransport = \"rc\"\nmachines = 2\nthreads = 2\nwindow = 1\nprofile = \"cx3\"",
     "verb = \"fetch-add\"\nmachines = 3\nthreads = 2\nwindow = 1\nprofile = \"cx\"",
-    "system = \"ping-pong\"\nclients = 1",
+    "system = \"ping-pong\"",
     "system = \"rpc\"\nclients = 1\noutstanding = 1\ncores = 1",
     "system = \"remote-spinlock\"\nclients = 1",
     // All atomics wait for one lock.
