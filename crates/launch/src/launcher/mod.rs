@@ -1,6 +1,6 @@
 //! Runs a program on the software NIC. The launcher sets the environment variables that load the library.
-//! Then it becomes the program (execve(2)). For statistics or ranks, it runs the program as a child process
-//! instead.
+//! Then it becomes the program (execve(2)). For statistics, a trace or ranks, it runs the program as a child
+//! process instead.
 
 mod folder;
 mod front;
@@ -19,6 +19,7 @@ use crate::counts::board::Board;
 use crate::counts::process::ProcessCounts;
 use crate::faults::Faults;
 use crate::limits::Limits;
+use crate::say::say;
 use crate::stats::{Stats, check_place};
 use crate::strict::Strict;
 use crate::trust::{self, Distrust};
@@ -213,8 +214,8 @@ impl Launch {
     /// With ranks, this process is the parent of the ranks. It passes on signals, input and output, and exits
     /// with the status of the first rank that fails.
     ///
-    /// Without ranks and statistics, this process becomes the program. With statistics, the program is a
-    /// child of this process's child. This process closes the program's files and acts like the program:
+    /// Without ranks, statistics and trace, this process becomes the program. With statistics or a trace, the
+    /// program is a child of this process's child. This process closes the program's files and acts like the program:
     /// signals that it gets reach the program, and it stops and exits when the program does. When the program
     /// has exited, the launcher reports the statistics of all processes that have not done so in exit(3). A
     /// process that outlives the program by more than a second reports its own statistics. If this process is
@@ -224,8 +225,8 @@ impl Launch {
             Err(error) => error,
             Ok(command) => match (&self.stats, self.ranks) {
                 (stats, Some(ranks)) => self.run_ranks(ranks, stats.as_ref(), program, command),
-                (Some(stats), None) => watched(stats, program, command),
-                (None, None) => became(program, command),
+                (None, None) if self.trace.is_none() => became(program, command),
+                (stats, None) => self.watched(stats.as_ref(), program, command),
             },
         }
     }
@@ -251,8 +252,42 @@ impl Launch {
                 if let (Some(stats), Some((_, board))) = (stats, board) {
                     stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
                 }
+                self.end_trace();
                 signals::end_as(ended)
             }
+        }
+    }
+
+    /// Runs the program below this process. When the program has exited, ends the trace, and reports the
+    /// counts if statistics are wanted.
+    fn watched(&self, stats: Option<&Stats>, program: &OsStr, mut command: Command) -> LaunchError {
+        // From here on, this is the monitor, a child process. The monitor owns the board.
+        let made = front::put_before().and_then(|front| Ok((front, Board::create()?)));
+        let (front, (file, board)) = match made {
+            Ok(made) => made,
+            Err(error) => return LaunchError::Counting(error),
+        };
+        if let Some(address) = Board::address(&file).filter(|_| stats.is_some()) {
+            command.env(variables::COUNTS, address);
+        }
+        let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
+            Ok(monitor) => monitor.watch(),
+            Err(cause) => return not_started(program, cause),
+        };
+        if let Some(stats) = stats {
+            tell_rest(stats, board);
+        }
+        self.end_trace();
+        signals::end_as(ended)
+    }
+
+    /// Makes the trace valid JSON if there is one. The program has already exited, so a failure is only
+    /// reported.
+    fn end_trace(&self) {
+        if let Some((path, _)) = &self.trace
+            && let Err(error) = trace::end(path)
+        {
+            say(format_args!("the trace {} lacks its end: {error}", path.display()));
         }
     }
 
@@ -398,24 +433,6 @@ fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
         None => cause,
     };
     LaunchError::Program { program: program.into(), cause }
-}
-
-/// Runs the program below this process, and reports the counts when the program has exited.
-fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError {
-    // From here on, this is the monitor, a child process. The monitor owns the board.
-    let (front, (file, board)) = match front::put_before().and_then(|front| Ok((front, Board::create()?))) {
-        Ok(made) => made,
-        Err(error) => return LaunchError::Counting(error),
-    };
-    if let Some(address) = Board::address(&file) {
-        command.env(variables::COUNTS, address);
-    }
-    let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
-        Ok(monitor) => monitor.watch(),
-        Err(cause) => return not_started(program, cause),
-    };
-    tell_rest(stats, board);
-    signals::end_as(ended)
 }
 
 /// Reports the counts of processes that have exited without reporting them, and the counts of all processes
