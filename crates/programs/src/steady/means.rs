@@ -12,7 +12,7 @@ pub struct Interval {
 }
 
 /// Largest and smallest number of batches for an interval.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
 pub(super) const LEAST: usize = 10;
 
 /// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
