@@ -215,9 +215,9 @@ impl Launch {
     /// with the status of the first rank that fails.
     ///
     /// Without ranks, statistics and trace, this process becomes the program. With statistics or a trace, the
-    /// program is a child of this process's child. This process closes the program's files and acts like the program:
-    /// signals that it gets reach the program, and it stops and exits when the program does. When the program
-    /// has exited, the launcher reports the statistics of all processes that have not done so in exit(3). A
+    /// program is a child of this process's child. This process closes the program's files and acts like the
+    /// program: signals that it gets reach the program, and it stops and exits when the program does. When
+    /// the program has exited, the launcher reports the statistics of all processes that have not done so in exit(3). A
     /// process that outlives the program by more than a second reports its own statistics. If this process is
     /// killed, the program is killed too.
     pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
