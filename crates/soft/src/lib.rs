@@ -27,6 +27,7 @@
 //! the process exits.
 
 pub mod capi;
+mod causes;
 mod cm;
 mod counts;
 mod descriptors;
@@ -40,6 +41,7 @@ pub mod memory;
 mod path;
 mod point;
 mod queues;
+mod refused;
 mod rings;
 pub mod shown;
 mod sync;

@@ -6,8 +6,8 @@ use crate::send_queue::SendQueue;
 use crate::send_state::Requester;
 use crate::settings::Settings;
 use crate::{
-    Action, Keys, Packet, Queue, RecvQueue, Repeats, SendShape, SendWqe, check_modify, check_post_recv,
-    flushes_sends, is_signaled, takes_requests,
+    Action, Keys, Packet, Queue, RecvQueue, Refused, Repeats, SendShape, SendWqe, check_modify,
+    check_post_recv, flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
     AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Time, VerbsError, Wc, WcStatus,
@@ -142,7 +142,7 @@ impl Qp {
         out: &mut Vec<Action>,
     ) -> Result<(), VerbsError> {
         let previous = self.state;
-        let next = check_modify(previous, self.qp_type, attr)?;
+        let next = check_modify(previous, self.qp_type, attr).map_err(Refused::into_error)?;
         self.settings.update(attr);
         self.state = next;
         match (previous, next) {
@@ -177,7 +177,7 @@ impl Qp {
 
     /// Calls [`check_post_recv`] for this QP.
     pub fn check_post_recv(&self) -> Result<(), VerbsError> {
-        check_post_recv(self.state, self.uses_srq)
+        check_post_recv(self.state, self.uses_srq).map_err(Refused::into_error)
     }
 
     /// Writes a work request to the send queue. Returns its slot, a number below the queue's depth. The NIC
@@ -193,7 +193,7 @@ impl Qp {
             max_inline_data: self.max_inline_data,
             path_mtu: self.settings.path_mtu,
         };
-        let len = shape.check(wr)?;
+        let len = shape.check(wr).map_err(Refused::into_error)?;
         if self.settings.segments {
             check_iwarp(wr)?;
         }

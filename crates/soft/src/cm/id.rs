@@ -1,8 +1,10 @@
 //! An id (`struct rdma_cm_id`) as the kernel would keep it: its addresses and the progress of its connection.
 
+use super::causes::CM_PS;
+use crate::causes::Hex;
 use crate::descriptors::Private;
-use crate::errno::{EINVAL, Errno};
 use doorbell_abi::cm::{port_space, rdma_ucm_conn_param};
+use doorbell_transport::Refused;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,13 +26,13 @@ pub(super) enum Space {
 impl Space {
     /// # Errors
     /// `EINVAL` if no port space has this number.
-    pub(super) fn new(number: u16) -> Result<Space, Errno> {
+    pub(super) fn new(number: u16) -> Result<Space, Refused> {
         match number {
             port_space::TCP => Ok(Space::Tcp),
             port_space::UDP => Ok(Space::Udp),
             port_space::IB => Ok(Space::Ib),
             port_space::IPOIB => Ok(Space::Ipoib),
-            _ => Err(EINVAL),
+            _ => Err(CM_PS.of([&Hex(number)])),
         }
     }
 

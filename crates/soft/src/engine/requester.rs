@@ -20,6 +20,7 @@ use crate::memory::transfer::Unreachable;
 use crate::path::Header;
 use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
@@ -235,7 +236,7 @@ impl Requester {
         };
         let Scratch { caches, batch, peer, far, direct, .. } = scratch;
         let Ok(copier) = self.copier_for(request, far, peer.as_ref()) else {
-            return batch.in_turn(self.silence());
+            return batch.in_turn(self.delay());
         };
         let copying = batch.begin(copier);
         let takes_recv = request.op.opcode().consumes_recv();
@@ -285,12 +286,14 @@ impl Requester {
             Refusal::Taking => self.unanswered(Obstacle::Taking),
             Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
-                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
+                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) & 31))
             }
             refusal => {
                 responder.blame_for(refusal, self.num, request, self.qp_type);
                 match (responder.refuse(refusal, self.qp_type), self.qp_type) {
-                    (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
+                    (WcStatus::Success, QpType::Uc | QpType::Ud) => {
+                        Outcome::Undelivered(refusal.drop_cause())
+                    }
                     (status, _) => Outcome::Done(status),
                 }
             }
@@ -317,7 +320,10 @@ impl Requester {
     fn unanswered(&self, obstacle: Obstacle) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(obstacle),
-            QpType::Uc | QpType::Ud => Outcome::Undelivered,
+            QpType::Uc | QpType::Ud => Outcome::Undelivered(match obstacle {
+                Obstacle::Silence => DropCause::Unknown,
+                _ => DropCause::OutOfReach,
+            }),
         }
     }
 

@@ -94,7 +94,9 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { member, segment, ref regions, .. } = *process;
-            let (copier, words) = (process.copier()?, process.word_locks());
+            let copier =
+                process.copier().map_err(|errno| explain(std::io::Error::from_raw_os_error(errno.0)))?;
+            let words = process.word_locks();
             let served = ServedProcess { member, segment, regions, copier, words };
             service::start(served, listener).map_err(explain)?;
         }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ const WAKE: u64 = 0;
 /// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
 /// programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Polls try to start the thread at most once in this time, because an attempt that fails is costly.
+const START_EVERY: Duration = Duration::from_millis(100);
 
 /// An object with work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
@@ -60,6 +62,10 @@ pub(crate) struct Progress {
     all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
+    /// A copy of `started`, which is read without the lock.
+    runs: AtomicBool,
+    /// The last time when the thread could not be started.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// A peer that may exit.
@@ -87,6 +93,8 @@ impl Progress {
             wake,
             all,
             started: Mutex::new(false),
+            runs: AtomicBool::new(false),
+            failed: Mutex::default(),
         })
     }
 
@@ -99,6 +107,12 @@ impl Progress {
         }
         drop(waiting);
         self.wake();
+    }
+
+    /// Whether work requests wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        // Relaxed: the caller looks again later.
+        self.count.load(Relaxed) > 0
     }
 
     /// Retries waiting work requests on the program's own thread.
@@ -149,6 +163,25 @@ impl Progress {
         self.wake();
     }
 
+    /// Checks an object like [`Progress::look_at`], but only once the thread runs for another reason.
+    pub(crate) fn look_at_later(&self, what: Weak<dyn Sleeping>) {
+        lock(&self.sleeping).push(what);
+    }
+
+    /// Starts the thread, if it does not run, and if it could be started [`START_EVERY`] ago.
+    #[inline]
+    pub(crate) fn start(&'static self) {
+        // Relaxed: an old value only leads to another call of `wake`.
+        if !self.runs.load(Relaxed) && self.may_start() {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn may_start(&self) -> bool {
+        lock(&self.failed).is_none_or(|failed| failed.elapsed() >= START_EVERY)
+    }
+
     /// Checks all sleeping objects.
     fn look(&self) {
         let all = lock(&self.sleeping).clone();
@@ -194,6 +227,8 @@ impl Progress {
         if !*started {
             // If the thread cannot be started now, the next call tries again. The program's polls help too.
             *started = start(self);
+            self.runs.store(*started, Relaxed);
+            *lock(&self.failed) = (!*started).then(Instant::now);
         }
         drop(started);
         // The write fails if the counter is full, but then the thread wakes anyway.
@@ -233,4 +268,19 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 /// readable.
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_seldom_try_to_start_a_thread_that_cannot_start() {
+        let progress = Progress::new().expect("there are descriptors");
+        assert!(progress.may_start());
+        *lock(&progress.failed) = Some(Instant::now() + START_EVERY);
+        assert!(!progress.may_start());
+        *lock(&progress.failed) = Instant::now().checked_sub(START_EVERY);
+        assert!(progress.may_start());
+    }
 }

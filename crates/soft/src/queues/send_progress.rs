@@ -31,6 +31,12 @@ impl SendProgress {
         number <= self.entered.load(Relaxed)
     }
 
+    /// Number of the last signalled request whose completion was entered into the CQ.
+    pub(crate) fn last_entered(&self) -> u64 {
+        // Relaxed: the caller holds the lock of the posting thread.
+        self.entered.load(Relaxed)
+    }
+
     #[inline(always)]
     pub(crate) fn set_entered(&self, number: u64) {
         // Relaxed: only the posting thread uses this field.

@@ -45,13 +45,24 @@ fn build() -> PathBuf {
 /// skipped.
 pub(crate) const INSTALLED: &str = "DOORBELL_PROGRAMS";
 
-/// The path of a program, if it is installed.
+/// The path of a program, if it is installed. Only root has the folders for programs of the system in `PATH`.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    let found = folders.map(|dir| dir.join(program)).find(|file| file.is_file());
     if found.is_none() {
         assert!(std::env::var_os(INSTALLED).is_none(), "{program} is not there, though its package is");
         eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// Whether a file of a package is installed.
+pub(crate) fn installed_file(path: &str) -> bool {
+    let found = Path::new(path).exists();
+    if !found {
+        assert!(std::env::var_os(INSTALLED).is_none(), "{path} is not there, though its package is");
+        eprintln!("skipped: {path} is not installed");
     }
     found
 }

@@ -16,8 +16,10 @@ mod state;
 
 use super::events::Events;
 use super::recv_queue::RecvQueue;
+use crate::causes;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
+use crate::fabric::pipe::PipeReads;
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::memory::records::{CqRecord, QpRecord};
@@ -26,6 +28,7 @@ use crate::rings::completions::{Armed, arm, armed, overrun, wake, wake_late};
 use crate::rings::recvs::Receipt;
 use crate::sync::lock;
 use doorbell_abi::ibv_wc;
+use doorbell_transport::Refused;
 use doorbell_verbs::WcStatus;
 use shown::ShownState;
 use state::CqState;
@@ -37,6 +40,12 @@ use std::sync::{Arc, Mutex, Weak};
 /// `YIELD_EVERY`th empty poll.
 const PATIENCE: u32 = 1000;
 const YIELD_EVERY: u32 = 50;
+/// A poll that finds nothing adds `POLL` to [`Cq::empty_polls`]. The bit `MARK` is set by
+/// [`Cq::mark_polls`], and cleared by a poll that finds a completion.
+const POLL: u32 = 2;
+const MARK: u32 = 1;
+/// How often [`Cq::mark_polls`] tries to set the mark while another thread polls.
+const MARK_TRIES: u32 = 4;
 
 /// A completion queue.
 #[derive(Debug)]
@@ -46,8 +55,12 @@ pub(crate) struct Cq {
     pub(crate) cqe: AtomicU32,
     record: &'static CqRecord,
     state: ShownState,
-    /// Polls in a row that found nothing. A counter: it orders nothing.
+    /// Polls in a row that found nothing, times `POLL`, and the bit `MARK`.
     empty_polls: AtomicU32,
+    /// The reads of the completion channel, if the CQ has one.
+    reads: Option<Arc<PipeReads>>,
+    /// Whether an XRC SRQ completes here, or has completed here.
+    has_srq: AtomicBool,
     pub(crate) events: Events,
     /// Whether the CQ has a completion channel, and whether the process's helper thread checks that the
     /// program is notified. `is_looked_at` orders nothing: its swap only selects the thread that asks the
@@ -84,11 +97,19 @@ impl Cq {
             record,
             state: ShownState::new(state),
             empty_polls: AtomicU32::new(0),
+            reads: None,
+            has_srq: AtomicBool::new(false),
             events: Events::default(),
             tells: channel_fd != 0,
             is_looked_at: AtomicBool::new(false),
             seen: Mutex::default(),
         })
+    }
+
+    /// Sets the reads of the CQ's completion channel.
+    pub(crate) fn with_reads(mut self, reads: Option<Arc<PipeReads>>) -> Cq {
+        self.reads = reads;
+        self
     }
 
     /// The index and generation that a completion event carries for this CQ.
@@ -109,6 +130,7 @@ impl Cq {
 
     /// Adds an XRC SRQ whose RECVs complete here, whichever QPs take them.
     pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
+        self.has_srq.store(true, Relaxed);
         self.state.lock().add_srq(srq);
     }
 
@@ -231,12 +253,49 @@ impl Cq {
     /// Counts an empty poll. Yields the processor now and then, because a program that polls in vain may keep
     /// its peer from running. Then also checks for senders that exited.
     fn let_others_run(&self) {
-        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
-        self.empty_polls.store(polls, Relaxed);
+        let counted = self.empty_polls.load(Relaxed).wrapping_add(POLL);
+        self.empty_polls.store(counted, Relaxed);
+        let polls = counted / POLL;
         if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
             std::thread::yield_now();
+            // The thread explains why the program waits.
+            self.process.progress.start();
             self.look_after_senders();
         }
+    }
+
+    /// Marks the polls from now on. Returns a number that changes with each poll if polls were marked before
+    /// and none of them has found a completion. Otherwise returns `None`.
+    pub(super) fn mark_polls(&self) -> Option<u32> {
+        let polls = self.empty_polls.load(Relaxed);
+        if polls & MARK != 0 {
+            return Some(polls);
+        }
+        // A poll at the same time may overwrite the mark, because polls load and store the word. If all tries
+        // fail, the next call of this function sets the mark.
+        for _ in 0..MARK_TRIES {
+            self.empty_polls.fetch_or(MARK, Relaxed);
+            (0..PATIENCE).for_each(|_| std::hint::spin_loop());
+            if self.empty_polls.load(Relaxed) & MARK != 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The number of polls between two numbers of [`Cq::mark_polls`].
+    pub(super) fn polls_between(before: u32, now: u32) -> u32 {
+        now.wrapping_sub(before) / POLL
+    }
+
+    /// The reads of the completion channel that a thread is in, as [`PipeReads::current`] returns them.
+    pub(super) fn current_read(&self) -> Option<(u64, u64)> {
+        self.reads.as_ref()?.current()
+    }
+
+    /// Whether an XRC SRQ may complete here.
+    pub(super) fn has_srq(&self) -> bool {
+        self.has_srq.load(Relaxed)
     }
 
     /// Repairs receive queues in which a sender that exited has left a message half delivered.
@@ -263,13 +322,15 @@ impl Cq {
     }
 
     /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)). `EINVAL` if the CQ holds more.
-    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
+    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Refused> {
         let mut state = self.state.lock();
         if state.held(u64::from(cqe)) > u64::from(cqe) {
-            return Err(EINVAL);
+            return Err(causes::CQ_RESIZE.of([&cqe]));
         }
         // Release: a process that finds the ring sees its cells initialised.
-        state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release))?;
+        let grown =
+            state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release));
+        grown.map_err(|errno| causes::at_limit(&causes::CQ_RESIZE_ROOM, errno, [&cqe]))?;
         // Relaxed: a completion that arrives meanwhile may be checked against the old or the new limit.
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);

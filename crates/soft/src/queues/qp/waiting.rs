@@ -106,10 +106,21 @@ fn is_fast() -> bool {
 }
 
 impl SendWait {
+    pub(super) fn obstacle(self) -> Obstacle {
+        self.obstacle
+    }
+
     /// Whether the request must wait longer, because a NIC would not send it again yet.
     pub(super) fn holds_back(self) -> bool {
         let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);
         is_of_nic && !is_fast() && Instant::now() < self.until
+    }
+
+    /// Whether the QP's time-out has passed without an answer.
+    pub(super) fn is_timed_out(self, attr: &QpAttr) -> bool {
+        let is_silent = matches!(self.obstacle, Obstacle::Silence | Obstacle::Delay);
+        let has_timeout = ack_timeout(attr.timeout.unwrap_or(0)) != Span::ZERO;
+        is_silent && has_timeout && Instant::now() >= self.until
     }
 
     /// Creates the wait for an obstacle. `before` is the request's previous wait for this kind of obstacle.

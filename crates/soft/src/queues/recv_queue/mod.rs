@@ -10,8 +10,9 @@
 mod late;
 mod layout;
 
+use crate::causes;
 use crate::engine::diagnosis::of_sge;
-use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::errno::{EINVAL, Errno};
 use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
@@ -21,6 +22,7 @@ use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::point::{Point, reach};
+use crate::refused::{self, Fullness, QueueKind};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, RecvDone, SlotPhase, SlotState, abandon_placing, begin_taking, end_taking,
@@ -32,6 +34,7 @@ use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
 use doorbell_abi::status_name;
 use doorbell_launch::strict::Strict;
+use doorbell_transport::Refused;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use late::LateRecvs;
 use layout::{RecvLayout, SlotOrder, sweep};
@@ -69,6 +72,7 @@ pub(crate) struct RecvQueue {
     state: Biased<RecvState>,
     /// Reserves the queue's number, so that no other queue gets the record while this queue exists.
     _number: Option<Arc<HeldNumber>>,
+    fullness: Fullness,
 }
 
 /// The part of a receive queue that its lock protects.
@@ -241,6 +245,7 @@ impl RecvQueue {
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, tail)),
             _number: None,
+            fullness: Fullness::new(QueueKind::Recvs, index),
         };
         queue.begin(&layout, tail);
         Ok(queue)
@@ -304,9 +309,9 @@ impl RecvQueue {
 
     /// Posts a RECV.
     #[inline]
-    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Refused> {
         if sges.len() > self.max_sge as usize {
-            return Err(EINVAL);
+            return Err(causes::RECV_NUM_SGE.of([&sges.len(), &self.max_sge]));
         }
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -314,18 +319,21 @@ impl RecvQueue {
             self.reclaim(state);
         }
         if state.outstanding >= self.depth {
-            return Err(ENOMEM);
+            return Err(self.full(state));
         }
         let position = state.tail;
         let index = match &mut state.order {
             PostOrder::InTurn => state.index_of(position),
-            PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
+            PostOrder::ByRing { free, .. } => match free.pop_front() {
+                Some(index) => index,
+                None => return Err(self.full(state)),
+            },
         };
         if index as usize >= state.entries.len() {
             state.use_up_to(index, self.max_sge);
         }
         if state.entries[index as usize].position.is_some() {
-            return Err(ENOMEM);
+            return Err(self.full(state));
         }
         state.entries[index as usize] = PostedRecv { position: None, wr_id, sges: sges.len() as u32 };
         let first = index as usize * self.max_sge as usize;
@@ -335,6 +343,21 @@ impl RecvQueue {
             watched[index as usize] = self.watch(wr_id, sges);
         }
         self.offer(state, index)
+    }
+
+    /// The error for a queue that is full.
+    #[cold]
+    fn full(&self, state: &RecvState) -> Refused {
+        if self.depth == 0 {
+            return causes::RECV_NONE.bare();
+        }
+        let refused = causes::RECV_FULL.of([&self.depth]);
+        let (record, call) =
+            (self.record, if self.senders.are_of_srq() { "ibv_post_srq_recv" } else { "ibv_post_recv" });
+        // Relaxed: the tail is only compared with an earlier one, and it orders nothing.
+        let posted_now = move || Some(record.posted.0.tail.load(Relaxed));
+        refused::full(&self.fullness, call, &refused, state.tail, posted_now);
+        refused
     }
 
     /// Begins to watch a posted RECV: holds its regions in strict mode, and begins its slice of the trace.
@@ -369,8 +392,8 @@ impl RecvQueue {
 
     /// Offers the RECV in slot `index` to senders, behind all other RECVs.
     #[inline]
-    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
-        let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
+    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Refused> {
+        let slot = state.layout.slot(self.process, index).ok_or_else(|| causes::RECV_RECORD.bare())?;
         let position = state.tail;
         state.tail += 1;
         state.entries[index as usize].position = Some(position);
@@ -381,7 +404,7 @@ impl RecvQueue {
             reach(Point::RecvUnordered);
             slots[at as usize] = index;
             let cell: Option<&AtomicU64> = self.process.segment.in_heap(*ring + 8 * at);
-            order_slot(cell.ok_or(EINVAL)?, position, index);
+            order_slot(cell.ok_or_else(|| causes::RECV_RECORD.bare())?, position, index);
         }
         Ok(())
     }
@@ -844,6 +867,12 @@ impl RecvQueue {
             }
         }
         state.is_closed = true;
+    }
+
+    /// Explains, if necessary, that the queue was full. The program destroys the queue, and the caller holds no
+    /// lock.
+    pub(crate) fn explain_end(&self) {
+        refused::queue_ends(&self.fullness, self.tail());
     }
 
     /// The QP number in the completion that a notice names; `None` if the queue has no such completion.
