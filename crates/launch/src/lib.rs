@@ -14,6 +14,7 @@
 //! The launcher itself is [`Launch`], which the library does not use.
 
 mod address;
+pub mod clock;
 pub mod counts;
 pub mod faults;
 mod launcher;

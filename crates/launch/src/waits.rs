@@ -3,6 +3,7 @@
 //! A signal may kill a process before it can explain anything. So each process records its waits while it
 //! waits, and the launcher prints the record when it sees the signal.
 
+use crate::clock::monotonic_ns;
 use crate::counts::board::{Board, BoardRecord, Listed};
 use crate::process_start::ProcessStart;
 use std::sync::Mutex;
@@ -80,7 +81,7 @@ impl OwnWaits {
         record.version.store(version.wrapping_add(1), Relaxed);
         // Release: a reader that sees a later store of this function also sees the odd version.
         fence(Release);
-        record.time.store(now(), Relaxed);
+        record.time.store(monotonic_ns(), Relaxed);
         record.len.store(text.len() as u64, Relaxed);
         record.text.iter().zip(text.bytes()).for_each(|(to, from)| to.store(from, Relaxed));
         // Release: a reader that sees this version sees all stores before it.
@@ -91,7 +92,7 @@ impl OwnWaits {
     pub fn end(&self) {
         let record = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Relaxed: the words order nothing.
-        record.time.store(now(), Relaxed);
+        record.time.store(monotonic_ns(), Relaxed);
         record.exited.store(1, Relaxed);
     }
 }
@@ -124,7 +125,7 @@ impl WaitRecord {
     fn is_of_now(&self, time: u64) -> bool {
         let has_exited = self.exited.load(Relaxed) != 0;
         let limit = if has_exited { JUST_EXITED } else { JUST_NOW };
-        Duration::from_nanos(now().saturating_sub(time)) < limit
+        Duration::from_nanos(monotonic_ns().saturating_sub(time)) < limit
     }
 }
 
@@ -133,12 +134,6 @@ pub(crate) fn lines(board: &Board) -> Vec<String> {
     let records = board.listed::<WaitRecord>(board.waits()).into_iter();
     let texts = records.filter_map(|record| record.read().filter(|(time, _)| record.is_of_now(*time)));
     texts.flat_map(|(_, text)| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
-}
-
-/// Nanoseconds of CLOCK_MONOTONIC, which all processes share.
-fn now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -185,7 +180,9 @@ mod tests {
         let own = OwnWaits::new(board).expect("there is room");
         own.set(&["line".into()]);
         let record = *own.0.lock().expect("nobody panics");
-        let ago = |time: Duration| record.time.store(now().saturating_sub(time.as_nanos() as u64), Relaxed);
+        let ago = |time: Duration| {
+            record.time.store(monotonic_ns().saturating_sub(time.as_nanos() as u64), Relaxed)
+        };
         ago(JUST_NOW);
         assert!(lines(board).is_empty(), "it is another program by now, or was killed long ago");
         ago(2 * JUST_EXITED);

@@ -112,7 +112,7 @@ pub(crate) enum QueueKind {
     Recvs,
 }
 
-/// What this module keeps in a queue that may be full.
+/// The state of this module in a queue that may be full.
 #[derive(Debug)]
 pub(crate) struct Fullness {
     kind: QueueKind,
@@ -443,7 +443,7 @@ unsafe extern "C" {
 }
 
 /// A walk through the stack to the call site.
-struct Walk {
+struct StackWalk {
     /// The executable or library of the last frame.
     object: usize,
     /// Number of libraries to leave before the call site.
@@ -456,7 +456,7 @@ struct Walk {
 fn call_site(call: &str) -> usize {
     // librdmacm writes the commands of rdma_cm.
     let left = if call.starts_with("rdma_") { 2 } else { 1 };
-    let mut walk = Walk { object: object_of(call_site as *const () as usize), left, site: 0 };
+    let mut walk = StackWalk { object: object_of(call_site as *const () as usize), left, site: 0 };
     // SAFETY: the visitor only runs during this call. The unwinder belongs to the standard library.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.site
@@ -467,7 +467,7 @@ extern "C" fn visit(frame: *mut c_void, to: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
     // SAFETY: the frame and the value of `call_site`.
-    let (ip, walk) = unsafe { (_Unwind_GetIP(frame), &mut *to.cast::<Walk>()) };
+    let (ip, walk) = unsafe { (_Unwind_GetIP(frame), &mut *to.cast::<StackWalk>()) };
     let object = object_of(ip);
     if object == walk.object {
         return GO_ON;

@@ -1,6 +1,7 @@
 //! The launcher's explanations of a run: why its processes wait, and that no process opened the device.
 
-use super::{RunBoard, signals};
+use super::run_board::RunBoard;
+use super::signals;
 use crate::counts::board::Board;
 use crate::say::{is_quiet, say};
 use crate::{variables, waits};

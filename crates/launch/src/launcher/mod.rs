@@ -9,6 +9,7 @@ mod library;
 mod lines;
 mod monitor;
 mod ranks;
+mod run_board;
 mod served;
 mod signals;
 
@@ -26,8 +27,8 @@ use crate::trust::{self, Distrust};
 use crate::{address, trace, variables};
 use explaining::Explainer;
 use monitor::Monitor;
+use run_board::RunBoard;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -204,25 +205,6 @@ impl LaunchError {
     /// but cannot be run.
     pub fn is_not_there(&self) -> bool {
         matches!(self, LaunchError::Program { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
-    }
-}
-
-/// The board of a run.
-#[derive(Debug)]
-struct RunBoard {
-    /// The file stays open, because the processes of the run open it by its descriptor here.
-    file: File,
-    board: &'static Board,
-    /// The address by which the processes find the file.
-    address: String,
-}
-
-impl RunBoard {
-    fn create() -> io::Result<RunBoard> {
-        let (file, board) = Board::create()?;
-        let address = Board::address(&file);
-        let address = address.ok_or_else(|| io::Error::other("/proc does not show the launcher"))?;
-        Ok(RunBoard { file, board, address })
     }
 }
 

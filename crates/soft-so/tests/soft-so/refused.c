@@ -158,7 +158,8 @@ static void more(void) {
     struct ibv_qp *qp = make(usual());
     NO(EINVAL, modify(qp, init_attr(), INIT & ~IBV_QP_STATE));
     NEED(!modify(qp, init_attr(), INIT));
-    NO(EINVAL, modify(qp, rtr_attr(qp->qp_num), RTR & ~IBV_QP_STATE));
+    /* `modify` would be the first call site again. */
+    NO(EINVAL, MODIFY(qp, rtr_attr(qp->qp_num), RTR & ~IBV_QP_STATE, path_mtu, IBV_MTU_1024));
     NO(EINVAL, MODIFY(qp, rtr_attr(qp->qp_num), RTR | IBV_QP_CUR_STATE, cur_qp_state, IBV_QPS_RTS));
     struct ibv_qp_init_attr attr = usual();
     attr.cap = (struct ibv_qp_cap){ 0, 0, 1, 1, 0 };

@@ -7,12 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// What the cases of `refused.c` print, by `launch`; `None` without a C compiler.
+/// The output of the cases of `refused.c`, by `launch`; `None` without a C compiler.
 fn lines(launch: &dyn Fn() -> Launch, cases: &[&str]) -> Option<Vec<(ExitStatus, Vec<String>)>> {
     lines_of((include_str!("refused.c"), &["-libverbs"]), launch, cases)
 }
 
-/// What the cases of a program print, which is linked to these libraries.
+/// The output of the cases of a program, which is linked to these libraries.
 fn lines_of(
     (source, libraries): (&str, &[&str]),
     launch: &dyn Fn() -> Launch,
@@ -95,7 +95,11 @@ const MORE: [(&str, &str, &[&str]); 13] = [
 /// For each call of `refused_cm.c` that gets a line: the call, its errno, and what the line must contain.
 const OF_CM: [(&str, &str, &[&str]); 7] = [
     ("rdma_bind_addr", "EADDRNOTAVAIL", &["addr is 192.0.2.1", "see rdma_bind_addr(3)"]),
-    ("rdma_resolve_route", "EINVAL", &["id is new, but the call needs an id that is resolved to an address"]),
+    (
+        "rdma_resolve_route",
+        "EINVAL",
+        &["id is bound, but the call needs an id that is resolved to an address"],
+    ),
     ("rdma_bind_addr", "EINVAL", &["id is bound, but the call needs an id that is new"]),
     ("rdma_connect", "EINVAL", &["id is bound, but the call needs an id that is resolved to a route"]),
     ("rdma_set_option", "EINVAL", &["optval is 40"]),

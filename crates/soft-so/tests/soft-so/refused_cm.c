@@ -23,9 +23,10 @@ int main(void) {
     uint8_t timeout = 40;
     NEED(channel && !rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) && !rdma_create_id(channel, &other, NULL, RDMA_PS_TCP));
     NO(EADDRNOTAVAIL, rdma_bind_addr(id, (struct sockaddr *)&foreign));
-    NO(EINVAL, rdma_resolve_route(id, 1000));
     NO(EADDRNOTAVAIL, rdma_bind_addr(other, (struct sockaddr *)&foreign));
     NEED(!rdma_bind_addr(id, (struct sockaddr *)&own));
+    /* librdmacm itself reads id->verbs, so the id must be bound. */
+    NO(EINVAL, rdma_resolve_route(id, 1000));
     NO(EINVAL, rdma_bind_addr(id, (struct sockaddr *)&own));
     NO(EINVAL, rdma_connect(id, &param));
     NO(EINVAL, rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout));

@@ -187,8 +187,8 @@ fn exceed_memlock() {
     register(1);
 }
 
-/// Registers a shared mapping of a file in memory, and of a file in the folder of this program. The device may
-/// change the first file, then only read the second one, then change it.
+/// Registers a shared mapping of a file in memory, and of a file in the folder of this program. The device
+/// may change the first file, then only read the second one, then change it.
 fn register_file() {
     let node = Node::open(8192, 0);
     let beside = std::env::current_exe().expect("it has a file").with_extension("strict-test");

@@ -17,8 +17,8 @@ use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDes
 use libc::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null. `send_ops` has the
-/// operations that the program names in ibv_create_qp_ex(3).
+/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null. `send_ops` has
+/// the operations that the program names in ibv_create_qp_ex(3).
 pub(crate) fn set_functions(object: &mut QpObject, send_ops: u64) {
     object.send_ops = send_ops.into();
     let base = &mut object.base;
@@ -65,8 +65,8 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     super::status(CALL, posted)
 }
 
-/// Like [`wr_complete`], but first reports each operation that the program did not name when it created the QP.
-/// The function pointer of such an operation is null in the structs of drivers.
+/// Like [`wr_complete`], but first reports each operation that the program did not name when it created the
+/// QP. The function pointer of such an operation is null in the structs of drivers.
 unsafe extern "C" fn wr_complete_strictly(pointer: *mut ibv_qp_ex) -> c_int {
     // SAFETY: a QP of ours; this thread owns its list.
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };

@@ -1,6 +1,5 @@
 //! The reasons for which commands of rdma_cm are refused. `docs/run-cm-calls.md` has the table.
 
-use super::id::IdStep;
 use crate::causes::by_system;
 use crate::errno::Errno;
 use doorbell_transport::Refused;
@@ -61,39 +60,6 @@ doorbell_transport::causes! {
     "rdma_set_option(3)" {
         CM_OPTLEN: EINVAL "optlen" "is {}, but the value of the option has {} bytes"
         CM_ACK_TIMEOUT: EINVAL "optval" "is {}, but an ACK timeout must be 0 to 31"
-    }
-}
-
-/// The names of steps in sentences.
-pub(super) const NEW: &str = "new";
-pub(super) const BOUND: &str = "bound";
-pub(super) const NEW_OR_BOUND: &str = "new or bound";
-pub(super) const HAS_ADDRESS: &str = "resolved to an address";
-pub(super) const HAS_ROUTE: &str = "resolved to a route";
-pub(super) const REQUESTED: &str = "a connection request";
-
-impl IdStep {
-    /// The name of the step in sentences.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            IdStep::Idle => NEW,
-            IdStep::Bound => BOUND,
-            IdStep::Listening { .. } => "listening",
-            IdStep::AddressResolved => HAS_ADDRESS,
-            IdStep::RouteResolved => HAS_ROUTE,
-            IdStep::Arriving { .. } | IdStep::Connecting { .. } => "connecting",
-            IdStep::Requested => REQUESTED,
-            IdStep::Accepted => "accepted",
-            IdStep::Answered => "accepted by the peer",
-            IdStep::Connected => "connected",
-            IdStep::Disconnecting => "disconnecting",
-            IdStep::Ended => "disconnected",
-        }
-    }
-
-    /// The error for a call that needs an id in another step.
-    pub(super) fn is_not(self, needed: &str) -> Refused {
-        CM_STEP.of([&self.name(), &needed])
     }
 }
 

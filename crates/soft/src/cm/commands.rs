@@ -6,7 +6,9 @@ use super::attributes::{qp_attr, route};
 use super::causes::*;
 use super::claims::{IN_USE, PortClaim};
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
-use super::id::{CmReads, Id, IdStep, Named, Space};
+use super::id::{
+    BOUND, CmReads, HAS_ADDRESS, HAS_ROUTE, Id, IdStep, NEW, NEW_OR_BOUND, Named, REQUESTED, Space,
+};
 use super::multicast::{self, JoinedGroup};
 use super::state::CmState;
 use super::user;

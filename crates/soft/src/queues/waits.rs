@@ -18,11 +18,11 @@ use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::sync::{Anew, lock};
 use crate::thread::threads_of_program;
+use doorbell_launch::clock::processor_time;
 use doorbell_launch::counts::board::Board;
 use doorbell_launch::say::is_quiet;
 use doorbell_launch::variables;
 use doorbell_launch::waits::OwnWaits;
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -109,7 +109,7 @@ struct Watcher {
     looked: Mutex<Looked>,
 }
 
-/// What the last look has found.
+/// The findings of the last look.
 #[derive(Debug)]
 struct Looked {
     /// The time of the next look.
@@ -128,7 +128,7 @@ impl Looked {
     }
 }
 
-/// What a look finds on a CQ.
+/// The findings of a look at a CQ.
 #[derive(Clone, Copy, Debug)]
 struct LookedCq {
     /// The polls that have found nothing, as [`Cq::mark_polls`] counts them, and the time of their last
@@ -308,7 +308,7 @@ impl Watcher {
 }
 
 impl LookedCq {
-    /// What this look finds. `before` is what the last look has found. Since then, this process has used the
+    /// The findings of this look. `before` has the findings of the last look. Since then, this process has used the
     /// processor time `used`.
     fn of(cq: &Cq, before: Option<&LookedCq>, used: Duration, now: Instant) -> LookedCq {
         let last = before.and_then(|before| before.polls);
@@ -448,12 +448,6 @@ fn has_sockets() -> bool {
         (is_other && file.to_str()?.starts_with("socket:")).then_some(())
     };
     std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten().find_map(is_socket).is_some()
-}
-
-/// The processor time that this process has used.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The time after which a wait is explained even if it may end (`--explain-after`).

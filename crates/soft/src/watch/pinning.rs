@@ -1,9 +1,10 @@
-//! For `doorbell run --strict`: memory regions that the driver of a NIC would refuse, because it cannot pin their
-//! pages.
+//! For `doorbell run --strict`: memory regions that the driver of a NIC would refuse, because it cannot pin
+//! their pages.
 
 use super::strict::violated;
 use crate::memory::maps::{self, Mapping};
 use crate::sync::lock;
+use doorbell_launch::sealed::PAGE;
 use doorbell_launch::strict::Strict;
 use rustix::fs::statfs;
 use rustix::process::{Resource, getrlimit};
@@ -14,8 +15,8 @@ use std::sync::Mutex;
 
 /// The capability that lifts the limit (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
-/// The inode of the initial user namespace (`PROC_USER_INIT_INO` of the kernel). Only its capabilities lift the
-/// limit.
+/// The inode of the initial user namespace (`PROC_USER_INIT_INO` of the kernel). Only its capabilities lift
+/// the limit.
 const INITIAL_USER_NAMESPACE: u64 = 0xefff_fffd;
 
 /// Types of file systems that write changed pages of mapped files back (statfs(2)): ext2 to ext4, XFS, Btrfs,
@@ -30,8 +31,8 @@ static PINNED: Mutex<(u32, u64)> = Mutex::new((0, 0));
 pub(crate) struct PinnedPages(u64);
 
 impl PinnedPages {
-    /// Counts the pages of a region with these bytes, which peers or this process may change if `write` is set.
-    /// Reports a region whose pages cannot be pinned. Reports the region with which the process exceeds
+    /// Counts the pages of a region with these bytes, which peers or this process may change if `write` is
+    /// set. Reports a region whose pages cannot be pinned. Reports the region with which the process exceeds
     /// RLIMIT_MEMLOCK, as the kernel computes it (`ib_umem_get`). Returns `None` outside strict mode.
     pub(crate) fn new(bytes: &Range<u64>, write: bool) -> Option<PinnedPages> {
         Strict::own()?;
@@ -42,7 +43,7 @@ impl PinnedPages {
                  (ibv_reg_mr(3))"
             ));
         }
-        let page = rustix::param::page_size() as u64;
+        let page = PAGE;
         let pages = if bytes.is_empty() { 0 } else { bytes.end.div_ceil(page) - bytes.start / page };
         let before = change(|pinned| pinned + pages);
         let after = before + pages;
@@ -94,8 +95,9 @@ fn limit() -> Option<u64> {
     (!is_free).then_some(limit)
 }
 
-/// The name of a file that is mapped in these bytes, if the kernel writes its changed pages back. The kernel does
-/// not pin such pages for devices that change them (`writable_file_mapping_allowed`). A deleted file is not found.
+/// The name of a file that is mapped in these bytes, if the kernel writes its changed pages back. The kernel
+/// does not pin such pages for devices that change them (`writable_file_mapping_allowed`). A deleted file is
+/// not found.
 fn written_back(bytes: &Range<u64>) -> Option<String> {
     let mut at = bytes.start;
     while at < bytes.end {

@@ -1,4 +1,4 @@
-//! What a CQ may still get from a QP, to explain why a program waits.
+//! The completions that a CQ may still get from a QP, to explain why a program waits.
 
 use super::waiting::{SendWait, WaitingWhat};
 use super::{Qp, Sends};
@@ -58,7 +58,7 @@ pub(in crate::queues) enum RecvOutlook {
     NoPeer(Awaited),
 }
 
-/// What is known about a request that waits, without the QP's lock.
+/// Facts about a request that waits, found without the QP's lock.
 struct Waiter {
     number: u64,
     name: &'static str,
@@ -95,7 +95,7 @@ impl Qp {
         [&self.send_cq, &self.recv_cq]
     }
 
-    /// What the send CQ may still get.
+    /// The completions that the send CQ may still get.
     pub(in crate::queues) fn send_outlook(&self) -> SendOutlook {
         let Some(sends) = self.sends.try_lock() else { return SendOutlook::Unknown };
         if let Some(front) = sends.queue.front() {
@@ -180,7 +180,7 @@ impl Qp {
         self.qp_type() != QpType::Ud && state.is_some_and(takes_requests)
     }
 
-    /// What the CQ of RECVs may still get.
+    /// The completions that the CQ of RECVs may still get.
     pub(in crate::queues) fn recv_outlook(&self) -> RecvOutlook {
         if self.role != QpRole::Plain {
             return RecvOutlook::MayCome;

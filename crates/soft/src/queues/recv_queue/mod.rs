@@ -869,8 +869,8 @@ impl RecvQueue {
         state.is_closed = true;
     }
 
-    /// Explains, if necessary, that the queue was full. The program destroys the queue, and the caller holds no
-    /// lock.
+    /// Explains, if necessary, that the queue was full. The program destroys the queue, and the caller holds
+    /// no lock.
     pub(crate) fn explain_end(&self) {
         refused::queue_ends(&self.fullness, self.tail());
     }
