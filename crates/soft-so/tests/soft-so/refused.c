@@ -1,6 +1,7 @@
 /* Calls that are refused, in one of several cases. The first argument names the case. */
 #include <infiniband/verbs.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,7 +175,13 @@ static void more(void) {
     NO(EINVAL, !ibv_reg_mr(pd, memory, 4096, variable));
     struct ibv_wc wc = { 0 };
     NO(EINVAL, !ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)memory, 2));
-    struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 0, .max_sge = 1 }, .pd = pd, .comp_mask = IBV_SRQ_INIT_ATTR_PD };
+    struct ibv_xrcd_init_attr domain = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
+        .oflags = O_CREAT };
+    /* For a usual SRQ, verbs.h calls ibv_create_srq(3). */
+    struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 0, .max_sge = 1 }, .pd = pd, .cq = cq,
+        .srq_type = IBV_SRQT_XRC, .xrcd = ibv_open_xrcd(context, &domain), .comp_mask = IBV_SRQ_INIT_ATTR_PD
+        | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
+    NEED(srq.xrcd);
     NO(EINVAL, !ibv_create_srq_ex(context, &srq));
     NO(EINVAL, ibv_attach_mcast(qp, &gid, 0xc001));
     struct ibv_qp_init_attr_ex xrc = { .send_cq = cq, .qp_type = IBV_QPT_XRC_SEND, .cap = { 4, 0, 1, 0, 0 }, .pd = pd,

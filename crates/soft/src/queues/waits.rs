@@ -308,8 +308,8 @@ impl Watcher {
 }
 
 impl LookedCq {
-    /// The findings of this look. `before` has the findings of the last look. Since then, this process has used the
-    /// processor time `used`.
+    /// The findings of this look. `before` has the findings of the last look. Since then, this process has
+    /// used processor time `used`.
     fn of(cq: &Cq, before: Option<&LookedCq>, used: Duration, now: Instant) -> LookedCq {
         let last = before.and_then(|before| before.polls);
         let polls = cq.mark_polls().map(|polls| match last {

