@@ -245,7 +245,7 @@ doorbell_transport::causes! {
     "ibv_open_qp(3)" {
         OPEN_FLAGS: EOPNOTSUPP "comp_mask" "is {}, but must be at most 15"
         OPEN_MASK: EINVAL "comp_mask"
-            "is {} with qp_type {}, but must have the number, the XRC domain (not null) and IBV_QPT_XRC_RECV"
+            "is {} with qp_type {}, but must cover qp_num, xrcd (not null) and qp_type (IBV_QPT_XRC_RECV)"
         OPEN_NUM: EINVAL "qp_num" "is {}, which no XRC target of this domain has"
     }
     "ibv_query_port(3)" {
@@ -264,7 +264,7 @@ doorbell_transport::causes! {
         ECE: EOPNOTSUPP "qp" "negotiates no options: the device has no enhanced connection establishment"
     }
     "rdma-core" {
-        SYSFS_FILE: ENOENT "file" "cannot be read below the folder of the device"
+        SYSFS_FILE: ENOENT "file" "cannot be read in the given folder of sysfs"
         NO_FUNCTION: ENOSYS "the function" "is private to drivers of other devices"
         NO_OBJECT: EOPNOTSUPP "the function" "creates objects that the device does not have, such as flows"
     }
