@@ -8,9 +8,9 @@
 //! - the *epoch* of this process's regions, which counts their changes.
 //!
 //! A *generation* distinguishes the successive uses of a QP number. An *arena* is the part of a segment for
-//! program buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*:
-//! [`Batch`] copies their bytes together, at the end of the *list*. A list is the work requests of one
-//! ibv_post_send(3).
+//! program buffers. A *list* is the work requests of one ibv_post_send(3). *Private memory* (`foreign`) is
+//! mapped in the peer alone. WRITEs to private memory are *gathered*: [`Batch`] copies the bytes of all of
+//! them together, at the end of the list.
 
 use super::batch::Batch;
 use super::carried::CarriedPart;
@@ -42,8 +42,9 @@ pub(crate) struct Direct {
 struct DirectTo {
     peer: Arc<Peer>,
     verified: Verified,
-    /// The QP's copy records for memory of its own process, and of the peer.
+    /// Marks this QP's copies from and to memory of its own process.
     own: Arc<Copier>,
+    /// Marks this QP's copies from and to memory of the peer.
     far: Arc<Copier>,
 }
 
@@ -79,28 +80,30 @@ pub(crate) enum Sent {
     CqFull,
 }
 
-/// A region of this process from which this QP may send, and the address of its first byte. Valid as long as
-/// the process's regions have this epoch.
+/// A region of this process from which this QP may send. Valid as long as the process's regions have this
+/// epoch.
 #[derive(Clone, Copy, Debug)]
 struct SourceRegion {
     key: u32,
     epoch: u64,
     bounds: Bounds,
+    /// The first byte's address.
     at: u64,
 }
 
-/// A region of the peer to which this QP may WRITE, and the address of its first byte.
+/// A region of the peer to which this QP may WRITE.
 #[derive(Clone, Copy, Debug)]
 struct WrittenRegion {
     region: VerifiedRegion,
+    /// The first byte's address in this process, or in the peer if the region is private memory.
     at: u64,
     /// The first byte's address in the peer.
     host: u64,
-    /// Whether the region is private memory of the peer. Then `at` is an address in the peer.
+    /// Whether the region is private memory of the peer.
     is_foreign: bool,
 }
 
-/// The destination of a WRITE.
+/// The destination of a WRITE. The fields are as in [`WrittenRegion`], but for the first byte of the WRITE.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     at: u64,
@@ -149,7 +152,7 @@ impl DirectTo {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
-    /// Begins a copy between the processes.
+    /// Marks in both processes that a copy runs, until the returned values are dropped.
     #[inline(always)]
     fn begin(&self) -> (Copying<'_>, Copying<'_>) {
         (self.own.begin(), self.far.begin())
@@ -169,8 +172,9 @@ impl Direct {
         verified: Verified,
     ) -> Option<Direct> {
         let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
-        // The facts in `verified` were read in this order: generation, version. If the generation is still
-        // unchanged, no new QP took the number in between, so the version belongs to the same QP.
+        // `verified` has the generation that was read first, and the version that was read after it. If the
+        // generation is still unchanged now, the QP number had one QP all the time. So the version is this
+        // QP's.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
@@ -192,7 +196,7 @@ impl Direct {
         enter: impl FnOnce(),
     ) -> Written {
         let Direct { to, regions } = self;
-        // Gathered WRITEs have begun the copy.
+        // If the batch is not empty, its first WRITE has begun the copy, and the batch ends it.
         let copying = batch.is_empty().then(|| to.begin());
         let written = regions.write(to, (caches, batch), own, write, enter);
         if written == Written::Gathered
@@ -276,8 +280,8 @@ impl DirectRegions {
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
-        // The payload of an earlier SEND belongs to some of these bytes. The usual path places that payload
-        // first.
+        // The payload of an earlier SEND may still wait in the receive queue, and its RECV's buffer overlaps
+        // these bytes. The usual path places that payload first.
         if caches.carried.touches(host, len) {
             return Written::Not;
         }
@@ -359,16 +363,17 @@ impl DirectRegions {
         let (at, is_foreign) = match memory {
             FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
             FarMemory::Reached(Far::Mapped(address)) if place.shared.is_some() => (address as u64, false),
-            // Other shared memory is mapped by a view, which may be dropped at any time.
+            // Shared memory outside the arena is mapped by a view, which may be dropped at any time.
             FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
         };
         self.written = Some(WrittenRegion { region, at, host: place.host, is_foreign });
         Some(())
     }
 
-    /// The address in the peer of the `len` bytes from `addr` on, if a RECV may write them to the region with
-    /// this lkey. The region must contain them, permit local writes, and have the protection domain of the
-    /// RECV's queue.
+    /// The address, in the peer, of the `len` bytes from `addr` on in a RECV's buffer. `key` is the buffer's
+    /// lkey, and `pd` is the protection domain of the RECV's queue. `None` if the direct path may not fill
+    /// these bytes: their region must contain all of them, permit local writes, and have this protection
+    /// domain.
     #[inline(always)]
     fn room(
         &mut self,

@@ -25,7 +25,8 @@
 //! | V (`versions`), slots | the V places of a record for entries; version n is in slot n modulo V |
 //! | head | the other part of a record: its count, and one `done` word per slot |
 //! | draw | reserve the next version by a fetch-and-add on the count |
-//! | done | the entry and the `done` word are written; from its draw until then a version is *missing* |
+//! | done | a version is done when its entry and the slot's `done` word are written |
+//! | missing | a version is missing from its draw until it is done |
 //! | copy | a place for a block; each block has two copies per front-end, and an initial one |
 //! | word, token | the word of a block's lock; its token counts acquisitions |
 //! | known word | the word as the front-end last saw it or left it |
@@ -51,15 +52,16 @@
 //! The paper has only the fetch-and-add and the WRITE of the entry. With these alone, a writer may stop
 //! between the two while V later versions are written. When it goes on, it overwrites an acknowledged
 //! version, perhaps the newest. So (ours) a writer of version n waits until version n - V, which n
-//! overwrites, is done and is not the newest done version. Before it READs the record again, it waits
-//! `backoff` for each version of the slot that has to be done first, but at most `backoff_most`.
+//! overwrites, is done and is not the newest done version. Between two READs of the record, the writer pauses
+//! for `backoff` times the number of versions of the slot that have to be done first, at most for
+//! `backoff_most`.
 //!
-//! *Missing versions.* A writer that exits may leave its version missing. A later writer that finds m
-//! versions of its slot missing passes over them after m x (`table_lease` + `drift`), unless the slot holds
-//! the newest whole version. In return, each writer must post its WRITEs at most `table_lease` after the time
-//! from which it may write. A later writer gives its version up and draws another one. Each writer measures
-//! time by its own clock. The periods of two writers of one slot do not overlap. [`SlotClaim`] has the
-//! argument.
+//! *Missing versions.* A writer that exits may leave its version missing. If a writer finds m earlier
+//! versions of its slot missing, it passes over them after m x (`table_lease` + `drift`), unless the slot
+//! holds the newest whole version. In return, each writer may post its WRITEs only in a limited *period*. The
+//! period ends at most `table_lease` after the time from which the writer may write. A writer that misses the
+//! end of its period gives its version up and draws another one. Each writer measures time by its own clock.
+//! The periods of two writers of one slot do not overlap: see [`SlotClaim`].
 //!
 //! *Reads.* A reader READs the slots and then the head, in one list, and takes the newest whole version. If a
 //! `done` word names a newer version, writers have overwritten slots during the read, and the reader reads
@@ -104,10 +106,11 @@
 //!
 //! *Reads.* A front-end without a pending value READs the copy that the known word names, then the word, in
 //! one list. It accepts the copy if both conditions hold, and reads again otherwise:
-//! - No front-end has begun to overwrite the copy. This holds if the token has grown by at most one since the
-//!   known word, or not at all if the known word shows the lock as held.
-//! - The copy is recent enough: the word that was READ still names it, or the known word was seen after the
-//!   read began.
+//! - No front-end has begun to overwrite the copy. If the known word shows the lock as free, this holds as
+//!   long as the token has grown by at most one. If the known word shows the lock as held, this holds as long
+//!   as the token is unchanged.
+//! - The copy is recent enough: the word that was READ still names it, or the known word is from an
+//!   earlier try of this read.
 //!
 //! # Moves
 //! [`TableOp::Move`] moves a key k into its block. It moves the key j, which has k's entry of the block, into
@@ -115,8 +118,8 @@
 //!
 //! *Steps.* A front-end that moves key k
 //! 1. marks k by a fetch-and-add on k's count. It then READs the head of k's record until all writers that
-//!    drew versions before the mark have ended. For each slot, it waits as long as a writer of the next
-//!    version would ([`SlotClaim`]);
+//!    drew versions before the mark have ended. For each slot, this wait ends when a writer of the slot's
+//!    next version could pass over all missing versions ([`SlotClaim`]);
 //! 2. acquires the lock of the block, and READs block and record. It begins again if k is no longer marked or
 //!    has moved since step 1. It takes k's newest whole version, which is k's last version;
 //! 3. counts the move in k's count, by a compare-and-swap of the count that it READ;
@@ -141,8 +144,9 @@
 //!   to the key's record. If the record is marked, the front-end continues like a writer that drew a void
 //!   version.
 //!
-//! *Assumptions.* As for a cold write, `drift` bounds the delay of the WRITEs of step 4. The count tells 4096
-//! moves of a key apart.
+//! *Assumptions.* As for a cold write, `drift` bounds the delay of the WRITEs of step 4. The count has the
+//! number of moves modulo 4096. So a key must not move 4096 times between two looks of a front-end at the
+//! key's count.
 //!
 //! # Sockets
 //! All atomics on a word have to go through one NIC, because the atomics of two NICs are not atomic to each
@@ -173,10 +177,11 @@
 //! # After a crash
 //! - *Of a front-end*: its acknowledged and unpublished hot writes are lost. A publication in flight happens
 //!   as a whole or not at all. Another front-end can take the lock over after `table_lease` + `drift`. A cold
-//!   write in flight happens or not. A drawn version that was not written stays missing. It delays the writer
-//!   of the version V later by `table_lease` + `drift`, once. A move in flight happens or not. A key may stay
-//!   marked, or step 6 may be left out. The key's newest version is then in its record until a write or a
-//!   move brings it into its block.
+//!   write in flight happens or not. A drawn version n that was not written stays missing. It delays the
+//!   writer of version n + V by `table_lease` + `drift`. After that write, it delays nothing. A move of k in
+//!   flight happens or not. If the front-end exits before step 5, k may stay marked. If it exits between
+//!   steps 5 and 6, j stays marked. The newest version of a key that is marked, but is not in its block, is
+//!   in the key's record. The next write of the key, or a move, brings the key into its block.
 //! - *Of a back-end*: everything that it held is lost. Each front-end that accesses the back-end ends with an
 //!   error once its NIC has given up. With the default [`doorbell_verbs::ConnectAttr`], the specification
 //!   lets a NIC give up after 7 times 67 ms of silence. A NIC may take up to four times as long. A front-end
