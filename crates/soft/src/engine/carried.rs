@@ -61,8 +61,8 @@ impl SentPart {
 }
 
 impl CarriedSends {
-    /// Whether the buffer of a payload that is possibly not in place yet overlaps the `len` bytes at `host`.
-    /// Ignores which process the buffer is in.
+    /// Whether the `len` bytes at `host` overlap the buffer of a payload that may not be in place yet.
+    /// Compares only addresses, so the buffer may be in another process.
     #[inline(always)]
     pub(super) fn touches(&self, host: u64, len: u64) -> bool {
         host < self.end && self.first < host.saturating_add(len) && self.has_part_in(host, len)

@@ -1,5 +1,5 @@
-//! Determines why a work request was refused or not answered, by repeating the checks. The first check
-//! records nothing, because nearly all checks succeed.
+//! Determines why a work request was refused or not answered, by repeating the checks. The checks before the
+//! refusal record no cause, because nearly all checks succeed.
 
 use super::request::Request;
 use crate::fabric::link::Link;
@@ -140,7 +140,7 @@ impl ResponderMemory<'_> {
         {
             return access.cause(Check::Misaligned, 0, 0);
         }
-        // A window has a domain of its own in place of a protection domain.
+        // The record of a window has a window domain in place of a protection domain, see `domain_like`.
         let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
         CheckedAccess { pd: domain, ..access }.must_be_refused(place)
     }

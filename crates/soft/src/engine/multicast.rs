@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 impl Requester {
     /// Sends a datagram to all members of the groups except the sending QP (IB specification vol. 1,
-    /// 10.5.2.1). If none gets it, the cause is the last one in the order of checks.
+    /// 10.5.2.1). If no member gets it, the result has the greatest [`DropCause`] of all members, which is
+    /// the latest in the order of checks.
     #[cold]
     pub(super) fn multicast(
         &self,
@@ -44,8 +45,8 @@ impl Requester {
             };
             let peer = peer.as_ref();
             let segment = peer.map_or(self.process.segment, |peer| &peer.segment);
-            // A process may have QPs of several slots in groups. The loop visits it once for each of these
-            // slots.
+            // If a process has group members with QP numbers of several slots, the loop visits the process
+            // once for each of these slots. Each visit serves the members of its slot.
             let qps = members(segment, address).into_iter().map(|index| segment.slots.qp_num(index));
             for qpn in qps.filter(|qpn| slot_of(*qpn) == slot && *qpn != self.num) {
                 match self.send_to_member(caches, peer, (qpn, route), &message) {

@@ -170,7 +170,8 @@ impl Requester {
                 None => self.silence(),
             };
         }
-        // The process may have exited meanwhile, and another may have taken its slot.
+        // Since the request was gathered, the peer's process may have exited, and another process may have
+        // taken its slot.
         let peer = scratch.peer.as_ref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => match scratch.batch.first_left() {

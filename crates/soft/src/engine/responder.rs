@@ -44,7 +44,7 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_COMM_EST: u32 = 4;
 
-/// Maximum number of times that a READ is carried out. It is repeated if RECVs arrive meanwhile.
+/// Maximum number of times that a READ is carried out. A READ is repeated if messages have arrived during it.
 const READS: u32 = 8;
 
 /// A requester's caches: the regions of this process and of peers that were found last, and mappings of
@@ -146,8 +146,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(segment.index_of(qpn))?;
-        // Acquire, so that both generations are read before anything else of the QP. A reset in between
-        // changes the generations, and is detected in this way.
+        // Acquire, so that both generations are read before anything else of the QP. If the QP is reset
+        // later, the generations change, so a later comparison detects the reset.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -438,8 +438,9 @@ impl<'a> Responder<'a> {
             let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
             self.process.word_locks().lock_word(word, pid).ok_or(Refusal::Silence)
         };
-        // As for a READ, the completion comes after messages that the peer sent before. The peer may react to
-        // the change of the word, so the completion is entered before the change.
+        // As for a READ, the completion comes after messages that the peer sent before the atomic took
+        // effect. The peer may react to the change of the word, so the completion is entered before the
+        // change.
         message.completing.enter(None);
         let has_late = || message.completing.move_back();
         let original = match target {
@@ -916,7 +917,8 @@ pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
 }
 
-/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of the two together on.
+/// Fills a buffer with `len` bytes of a message, from its byte `from` on. The message consists of the header
+/// and the pieces.
 fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Refusal> {
     let mut parts = Vec::with_capacity(pieces.len() + 1);
     let (mut skip, mut left) = (from, len);

@@ -47,20 +47,21 @@
 //! **Flow control.** At a receiver, a sender has at most one segment of entries that are not taken. If the
 //! next post has no room, the sender stops ([`Full::Block`]), or keeps these entries listed and continues
 //! with other receivers until the round's end ([`Full::Spill`]). The list refers to the input, which must not
-//! change. Less than a quarter of a segment is written and not told, and less than a quarter is taken without
-//! credit. A post is at most half a segment, so credit comes. A waiting executor continues to take entries.
-//! So each receiver in the earliest round makes progress and gives credit, and executors never wait for each
-//! other in a circle. A receiver that is slow, or stopped for less than [`Plan::give_up`], delays other
-//! executors, but no entry is lost.
+//! change. At any time, less than a quarter of a segment is written but not told, and less than a quarter is
+//! taken but not reported as credit. A post is at most half a segment, so a sender that waits for room always
+//! gets enough credit. A waiting executor continues to take entries. So each receiver in the earliest round
+//! makes progress and gives credit, and executors never wait for each other in a circle. A receiver that is
+//! slow, or stopped for less than [`Plan::give_up`], delays other executors, but no entry is lost.
 //!
 //! **Failures.** There is no fault tolerance: a job that loses an executor fails. An executor gives up if a
 //! work request fails, if it sees nothing new for [`Plan::give_up`] while it waits, or if a peer tells it to
 //! give up. It then tells all its peers to give up, waits until these WRITEs have completed or failed, and
-//! ends with an error. So after a death all other executors end with an error. Until the last of them ends,
-//! three periods pass. It finishes the work that needs nothing of the dead executor, at most a round. It
-//! waits for `give_up`. It tells its peers, which takes up to twice the time of RC's retries (7 times 67 ms).
-//! No executor returns from a round without all its entries. The death of an executor after all have received
-//! the last round does no harm: peers wait at most a second for its farewell.
+//! ends with an error. So after a death all other executors end with an error. The last of them ends after
+//! three periods. In the first, it finishes the work that needs nothing of the dead executor, at most a
+//! round. In the second, it waits for `give_up`. In the third, it tells its peers, which takes up to twice
+//! the time of RC's retries (7 times 67 ms). No executor returns from a round without all its entries. The
+//! death of an executor after all have received the last round does no harm: peers wait at most a second for
+//! its farewell.
 
 mod config;
 mod connections;
