@@ -63,8 +63,8 @@ fn amount(more: More) -> String {
     }
 }
 
-/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the most important
-/// noticeable gain. `set` is a set of resources that limit the rate together.
+/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
+/// with the largest [`weight`]. `set` is a set of resources that limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],

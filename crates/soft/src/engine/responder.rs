@@ -470,8 +470,8 @@ impl<'a> Responder<'a> {
         let slots = self.slots()?;
         let len = message.request.len;
         // The bytes are written only if a RECV is posted. On RC and UC, one sender uses the queue, so the
-        // RECV is still there after the WRITE. In an SRQ, another sender may take the last RECV meanwhile.
-        // The WRITE is then repeated.
+        // RECV is still there after the WRITE. In an SRQ, another sender may take the last RECV
+        // during the WRITE. The WRITE is then repeated.
         self.front(&slots)?;
         if len > 0 {
             message.completing.enter(None);
@@ -508,7 +508,8 @@ impl<'a> Responder<'a> {
                 Ok(RecvBuffers::Carried(total)) => self.take_and_carry(caches, front, message, total),
                 Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
-                    // The fault belongs to this RECV, unless another sender has taken the RECV meanwhile.
+                    // The fault belongs to this RECV, unless another sender has taken the RECV since the
+                    // check.
                     Some(status) => match self.take(front, (self.failed(status), &Carried::none()), None) {
                         RecvTaken::Completed => RecvTaken::Refused(refusal),
                         taken => taken,
