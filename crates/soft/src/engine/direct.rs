@@ -1,16 +1,25 @@
-//! The direct path of a WRITE, and of a SEND whose payload fits into its completion.
+//! The direct path of a WRITE, and of a SEND with a short payload.
+//!
+//! Terms:
+//! - A *segment* is the shared memory of one process of the fabric. Its *arena* has buffers of the program.
+//!   Its *records* describe the process's QPs, regions and queues.
+//! - A record's *version* changes whenever the record changes.
+//! - A *generation* distinguishes the successive uses of a QP number.
+//! - The *epoch* of this process's regions counts their changes.
+//! - *Private memory* (`foreign`) is mapped in the peer alone.
+//! - A *list* is the work requests of one ibv_post_send(3).
+//! - A *short* payload has at most `CARRIED_BYTES`. It waits in the receive queue, in the slot of its RECV
+//!   (`carried`).
 //!
 //! The *usual path* (`requester`, `responder`) checks everything that a message needs. After a responder has
-//! taken a message, the direct path reuses the checked facts for the next messages. They hold as long as
+//! taken a message, the direct path reuses the checked facts for the next messages. The facts hold as long as
 //! three counters are unchanged:
-//! - the *version* of the responder QP's *record*, which describes the QP in its process's segment;
+//! - the version of the responder QP's record;
 //! - the version of the record of the region that the message reads or writes;
-//! - the *epoch* of this process's regions, which counts their changes.
+//! - the epoch of this process's regions.
 //!
-//! A *generation* distinguishes the successive uses of a QP number. An *arena* is the part of a segment for
-//! program buffers. A *list* is the work requests of one ibv_post_send(3). *Private memory* (`foreign`) is
-//! mapped in the peer alone. WRITEs to private memory are *gathered*: [`Batch`] copies the bytes of all of
-//! them together, at the end of the list.
+//! WRITEs to private memory are *gathered*: [`Batch`] copies the bytes of all of them together, at the end of
+//! the list.
 
 use super::batch::Batch;
 use super::carried::CarriedPart;
@@ -103,7 +112,8 @@ struct WrittenRegion {
     is_foreign: bool,
 }
 
-/// The destination of a WRITE. The fields are as in [`WrittenRegion`], but for the first byte of the WRITE.
+/// The destination of a WRITE. `at` and `host` are addresses as in [`WrittenRegion`], but of the WRITE's
+/// first byte instead of the region's first byte.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     at: u64,
@@ -111,7 +121,7 @@ struct Target {
     is_foreign: bool,
 }
 
-/// A region that RECVs may fill if their queue has this protection domain.
+/// A region that RECVs may fill if their queue has the protection domain `pd`.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedRegion {
     region: VerifiedRegion,
@@ -172,9 +182,8 @@ impl Direct {
         verified: Verified,
     ) -> Option<Direct> {
         let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
-        // `verified` has the generation that was read first, and the version that was read after it. If the
-        // generation is still unchanged now, the QP number had one QP all the time. So the version is this
-        // QP's.
+        // The generation in `verified` was read before the version in `verified`. If the generation is still
+        // unchanged now, the QP number had one QP all the time. So the version is this QP's.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
@@ -196,7 +205,8 @@ impl Direct {
         enter: impl FnOnce(),
     ) -> Written {
         let Direct { to, regions } = self;
-        // If the batch is not empty, its first WRITE has begun the copy, and the batch ends it.
+        // If the batch is not empty, its first WRITE has already marked that a copy runs. The batch removes
+        // the mark.
         let copying = batch.is_empty().then(|| to.begin());
         let written = regions.write(to, (caches, batch), own, write, enter);
         if written == Written::Gathered
@@ -207,8 +217,8 @@ impl Direct {
         written
     }
 
-    /// Carries out a SEND of one SGE whose payload fits into its completion, if only this QP sends to the
-    /// receive queue. `enter` is called before the responder can see the SEND.
+    /// Carries out a SEND of one SGE with a short payload, if only this QP sends to the receive queue.
+    /// `enter` is called before the responder can see the SEND.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -241,8 +251,8 @@ impl Direct {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
-        // Only `own` begins a copy, because the payload goes to the receive queue and not to memory of the
-        // peer's program.
+        // Only `own` marks that a copy runs. `far` marks copies to memory of the peer's program, but this
+        // copy goes to the receive queue.
         let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
@@ -280,8 +290,8 @@ impl DirectRegions {
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
-        // The payload of an earlier SEND may still wait in the receive queue, and its RECV's buffer overlaps
-        // these bytes. The usual path places that payload first.
+        // The WRITE's bytes may overlap the buffer of an earlier SEND, whose payload may still wait in the
+        // receive queue. The usual path then places that payload first.
         if caches.carried.touches(host, len) {
             return Written::Not;
         }
@@ -347,8 +357,8 @@ impl DirectRegions {
         Some(Target { at: at + offset, host: host.wrapping_add(offset), is_foreign: *is_foreign })
     }
 
-    /// Looks up a region of the peer to which this QP may WRITE. It must be in the arena, or be private
-    /// memory that this process may access.
+    /// Looks up a region of the peer to which this QP may WRITE. The region must be in the arena, or be
+    /// private memory that this process may access.
     #[inline(never)]
     fn find_written(
         &mut self,
