@@ -1,7 +1,8 @@
 //! Retries work requests that could not be carried out when they were posted.
 //!
-//! The program's own threads retry these work requests when they poll. A helper thread retries them too, and
-//! also detects peers that exit. The process starts this thread when it is first needed.
+//! The program's own threads retry these work requests when they poll. A *helper thread* retries them, too.
+//! The helper thread also detects peers that exit, and notifies sleeping programs that missed a completion.
+//! The process starts this thread when it is first needed.
 
 use super::peer::Peer;
 use crate::sync::lock;
@@ -16,14 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest and the shortest sleep of the helper thread while a work request waits. The longest is short
-/// because a QP may be destroyed meanwhile.
+/// The longest sleep of the helper thread while a work request waits. It is short because a QP may be
+/// destroyed meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// The shortest sleep of the helper thread while a work request waits.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// The epoll(7) data of the event that wakes the thread. The data of a peer's event is the peer's address.
 const WAKE: u64 = 0;
-/// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
-/// programs that were not notified of a completion.
+/// Period of two checks of the helper thread. One check finds exited peers, because the exit of some peers
+/// causes no event. The other check finds sleeping programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Polls try to start the thread at most once in this time, because an attempt that fails is costly.
 const START_EVERY: Duration = Duration::from_millis(100);
@@ -34,8 +36,8 @@ pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
     fn advance(&self) -> Option<Instant>;
 
     /// Whether a work request waits, or may begin to wait at this moment. The call never blocks, because its
-    /// caller holds the lock of the list of waiting objects. An object that begins to wait acquires that lock
-    /// after its own.
+    /// caller holds the lock of the list of waiting objects. An object that begins to wait acquires the lock
+    /// of the list after its own lock.
     fn waits(&self) -> bool;
 }
 
@@ -49,8 +51,8 @@ pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`. A poll tests it without the lock. A hint that orders nothing: a
-    /// poll that finds objects acquires the lock.
+    /// Length of `waiting`. A poll tests the length without the lock. The length is a hint that orders
+    /// nothing: a poll that finds objects acquires the lock.
     count: AtomicUsize,
     /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,
