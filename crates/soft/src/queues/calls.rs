@@ -31,7 +31,7 @@ enum CallPlace {
     /// In a function of this library, until the [`WaitingCall`] is dropped.
     Library,
     /// In rdma_destroy_id(3), outside this library. `thread` waits for the condition variable of the id at
-    /// address `id`. `misses` counts the looks since it was found there.
+    /// address `id`. `misses` counts the looks since a look last found the thread in this wait.
     DestroyId { thread: u32, id: u64, misses: u32 },
 }
 

@@ -79,7 +79,7 @@ impl SendProgress {
         self.receiver.store(peer.cast_mut(), Relaxed);
     }
 
-    /// Whether a request is done. `receipt` names the RECV that its message took, if it took one.
+    /// Whether a request is done. `receipt` names the RECV that the request's message took, if it took one.
     #[inline(always)]
     pub(crate) fn is_done(&self, number: u64, receipt: Option<Receipt>, process: &Process) -> bool {
         // Acquire: see `mark_done`.

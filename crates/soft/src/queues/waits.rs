@@ -1,13 +1,20 @@
 //! Explains why the program waits: which call waits, and for which event.
 //!
-//! The helper thread looks at this process's waiting calls, CQs and QPs again and again. It records each wait
-//! on the launcher's board, and the launcher prints the record at SIGINT or SIGTERM. The thread itself prints
-//! a wait that has lasted for the time of `--explain-after`. It also prints a wait that nothing can end, as
-//! long as the program has only one thread: then no other call can end the wait either.
+//! Terms:
+//! - A *wait* is a call of the program that waits, or a work request that waits.
+//! - A *look* is one check of this process's waiting calls, CQs and QPs by the helper thread.
+//! - A wait is *hopeless* if nothing can end it.
 //!
-//! A program often waits rightly. So a poll or an ibv_get_cq_event(3) that nothing ends is explained only if
-//! the program has one thread, this thread does nothing but wait, and no QP of the CQ may still complete a
-//! work request without a call of the program.
+//! The helper thread makes a look again and again. It records each wait on the launcher's board, and the
+//! launcher prints the record at SIGINT or SIGTERM. The helper thread itself prints two kinds of waits:
+//! - a wait that has lasted for the time of `--explain-after`;
+//! - a hopeless wait, if the program has only one thread. Other threads could end the wait by their calls.
+//!
+//! A program often waits rightly. So a poll or an ibv_get_cq_event(3) that no completion ends is explained
+//! only under three conditions:
+//! - The program has one thread.
+//! - This thread does nothing but wait.
+//! - No QP of the CQ may still complete a work request without a call of the program.
 
 use super::calls;
 use super::cq::Cq;
@@ -27,30 +34,33 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Shortest and longest period between two looks. A look that takes long makes the next period longer, so
-/// that looks take at most 1 / `SHARE` of a processor.
+/// Shortest period between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
+/// Longest period between two looks.
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
+/// The period between two looks is this many times the duration of the last look, within the limits above. So
+/// looks take about 1 / `SHARE` of a processor at most.
 const SHARE: u32 = 50;
 /// A program that has not polled a CQ for this time does not wait by polling it.
 const STILL_POLLS: Duration = Duration::from_secs(2);
-/// A program does nothing but poll a CQ if it polls at least `MANY_POLLS` times between two looks, and each
-/// poll takes at most `POLL_TIME` of a processor. On a busy machine, the program runs seldom and yields its
-/// processor after every 50th poll, but its polls take no longer.
+/// A program does nothing but poll a CQ under two conditions: it polls at least this many times between two
+/// looks, and each poll takes at most [`POLL_TIME`].
 const MANY_POLLS: u32 = 50;
+/// Longest processor time of a poll, see [`MANY_POLLS`]. On a busy machine, the program runs seldom and
+/// yields its processor after every 50th poll, but its polls take no longer.
 const POLL_TIME: Duration = Duration::from_micros(10);
 /// How long a wait that nothing can end lasts before it is explained. A program may stop polling meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// A wait goes on at up to this many looks that may have missed it.
+/// A wait counts as going on as long as at most this many looks in a row may have missed it.
 const MISSES: u32 = 5;
-/// A wait that comes back is not printed again if it was missed at up to this many looks.
+/// A wait that is found again is not printed again, if at most this many looks in a row have not found it.
 const FORGOTTEN: u32 = 300;
 
 static WATCHED: Anew<Watched> = Anew::new(Watched::NotYet);
 static LINES: FewLines = FewLines::new("further waits are not explained");
 
-/// Whether this process's waits are looked at.
+/// Whether the helper thread looks at the waits of this process.
 #[derive(Debug, Default)]
 enum Watched {
     /// The process has not opened the device.
@@ -109,7 +119,7 @@ struct Watcher {
     looked: Mutex<Looked>,
 }
 
-/// The findings of the last look.
+/// The result of the last look.
 #[derive(Debug)]
 struct Looked {
     /// The time of the next look.
@@ -128,17 +138,17 @@ impl Looked {
     }
 }
 
-/// The findings of a look at a CQ.
+/// The result of a look at a CQ.
 #[derive(Clone, Copy, Debug)]
 struct LookedCq {
-    /// The polls that have found nothing, as [`Cq::mark_polls`] counts them, and the time of their last
-    /// change.
+    /// The number of [`Cq::mark_polls`], which changes with each poll that finds nothing. Also the time when
+    /// this number last changed.
     polls: Option<(u32, Option<Instant>)>,
     /// Whether the program has done nothing but poll since the look before.
     only_polls: bool,
-    /// The read of the completion channel that a thread was in, and whether it was in this read at the look
-    /// before, too.
+    /// The read of the completion channel in which a thread waited.
     read: Option<(u64, u64)>,
+    /// Whether the thread waited in this read at the previous look, too.
     is_same_read: bool,
     /// Whether the program has not polled the CQ since the look before.
     is_unpolled: bool,
@@ -148,7 +158,7 @@ struct LookedCq {
 #[derive(Clone, Copy, Debug)]
 struct CqCall {
     name: &'static str,
-    /// Whether its thread does nothing else.
+    /// Whether the calling thread does nothing but this call.
     is_all: bool,
 }
 
@@ -196,8 +206,8 @@ struct KnownWait {
 }
 
 impl KnownWaits {
-    /// Takes what a look has found, and returns the lines that are due. If the look `is_unsure`, it may have
-    /// missed waits.
+    /// Takes the waits that a look has found. Returns the lines that are due. The look may have missed waits
+    /// if `is_unsure` is set.
     fn take(&mut self, found: Vec<Wait>, is_unsure: bool, now: Instant) -> Vec<String> {
         self.0.values_mut().for_each(|known| known.missed += 1);
         let mut due = Vec::new();
@@ -218,8 +228,8 @@ impl KnownWaits {
         due
     }
 
-    /// The lines of the waits that go on, oldest first. A wait is one of them from its second look on,
-    /// because many waits end at once.
+    /// The lines of the waits that go on, oldest first. A wait goes on if at least two looks have found it.
+    /// Many waits end before the second look.
     fn lines(&self) -> Vec<String> {
         let mut lasting: Vec<_> = self.0.values().filter(|known| known.lasts).collect();
         lasting.sort_by_key(|known| (known.since, &known.line));
@@ -308,8 +318,8 @@ impl Watcher {
 }
 
 impl LookedCq {
-    /// The findings of this look. `before` has the findings of the last look. Since then, this process has
-    /// used processor time `used`.
+    /// The result of this look. `before` is the result of the previous look. Between the two looks, this
+    /// process has used the processor time `used`.
     fn of(cq: &Cq, before: Option<&LookedCq>, used: Duration, now: Instant) -> LookedCq {
         let last = before.and_then(|before| before.polls);
         let polls = cq.mark_polls().map(|polls| match last {
@@ -409,7 +419,7 @@ impl WaitsOnCqs {
         }
     }
 
-    /// Adds the oldest request of a QP if it waits without end. No call waits on the CQ where it completes.
+    /// Adds the oldest request of a QP, if this request waits without end. No call waits on the request's CQ.
     fn add_idle(&mut self, qp: &Qp) {
         match qp.send_outlook() {
             SendOutlook::Stuck { request, .. } => {
@@ -424,9 +434,9 @@ impl WaitsOnCqs {
         !self.stuck.is_empty() || !self.nothing.is_empty()
     }
 
-    /// The waits to explain. If another completion may come, the program may rightly wait for that one. If
-    /// the program is not alone, another thread may call the device. `may_hear` says whether something else
-    /// may reach the program.
+    /// The waits to explain. If another completion may come, the program may rightly wait for that
+    /// completion. `is_alone` tells whether the program has one thread: another thread could call the device.
+    /// `may_hear` tells whether something else may reach the program.
     fn explained(self, is_alone: bool, may_hear: impl Fn() -> bool) -> Vec<Wait> {
         let WaitsOnCqs { mut stuck, nothing, may_complete, is_unsure } = self;
         if is_alone && !may_complete && !is_unsure {
@@ -439,8 +449,8 @@ impl WaitsOnCqs {
     }
 }
 
-/// Whether this process has a socket besides standard input, output and error. The program may wait for the
-/// socket too, and then the end of its peers is no mistake. Sockets of this library count too.
+/// Whether this process has a socket besides standard input, output and error. The program may wait for this
+/// socket, too. Then the end of its peers is no mistake. Sockets of this library count, too.
 fn has_sockets() -> bool {
     let is_socket = |entry: std::fs::DirEntry| {
         let is_other = entry.file_name().to_str()?.parse::<u32>().ok()? > 2;

@@ -1,5 +1,6 @@
-//! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
-//! out.
+//! Queue pairs: their attributes and states. `posting` takes send work requests from the program. `sending`
+//! carries them out. `entering` enters their completions into the CQ, and `waiting` keeps the requests that
+//! cannot be carried out yet.
 
 mod entering;
 mod groups;
@@ -107,7 +108,7 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
-    /// Whether no request waits and no watch is set, so that a post may take the direct path.
+    /// Whether a post may take the direct path: the QP can send, no request waits, and no watch is set.
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
@@ -410,7 +411,7 @@ impl Qp {
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
         // A program that gets flushed completions may reuse its memory, so copies must end first. This thread
-        // must run no copy, because it would wait for itself.
+        // must run no copy at this point, because the thread would wait for its own copy.
         debug_assert!(sends.scratch.batch.is_empty());
         self.requester.process.wait_for_copies("a QP's transition to Err");
         self.share.rq.settle(self.num());
@@ -474,8 +475,9 @@ impl Qp {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
-        // The state is read after the RECV is visible to all. A requester that puts the QP into Err stores
-        // the state before it looks for RECVs to flush. So this thread or the requester flushes this RECV.
+        // The state is read after the RECV is visible to all threads. A requester that puts the QP into Err
+        // stores the state before it searches for RECVs to flush. So this thread or the requester flushes
+        // this RECV.
         std::sync::atomic::fence(SeqCst);
         if self.record.is_in_error() {
             self.flush_recvs();
@@ -502,7 +504,7 @@ impl Qp {
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
-        // The wait below is also for the copies that may still use the QP's windows.
+        // The call of `wait_for_copies` below also waits for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
             // Release: a process that sees domain 0 also sees that the QP's windows are gone.

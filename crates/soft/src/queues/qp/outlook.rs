@@ -1,4 +1,4 @@
-//! The completions that a CQ may still get from a QP, to explain why a program waits.
+//! The completions that a CQ may still get from a QP. They explain why a program waits.
 
 use super::waiting::{SendWait, WaitingWhat};
 use super::{Qp, Sends};
@@ -58,7 +58,7 @@ pub(in crate::queues) enum RecvOutlook {
     NoPeer(Awaited),
 }
 
-/// Facts about a request that waits, found without the QP's lock.
+/// A copy of a waiting request's state, which is used without the QP's lock.
 struct Waiter {
     number: u64,
     name: &'static str,
@@ -95,7 +95,7 @@ impl Qp {
         [&self.send_cq, &self.recv_cq]
     }
 
-    /// The completions that the send CQ may still get.
+    /// The completions of sends that the send CQ may still get.
     pub(in crate::queues) fn send_outlook(&self) -> SendOutlook {
         let Some(sends) = self.sends.try_lock() else { return SendOutlook::Unknown };
         if let Some(front) = sends.queue.front() {
@@ -110,7 +110,8 @@ impl Qp {
                 attr: sends.attr,
                 leads_here: sends.leads_here,
             };
-            // The diagnosis may read files, and a thread of the program must not wait for that.
+            // The diagnosis may read files. A thread of the program must not wait until the files are read,
+            // so the QP's lock is not held.
             drop(sends);
             return self.stuck(&waiter).unwrap_or(SendOutlook::MayComplete);
         }
@@ -180,7 +181,7 @@ impl Qp {
         self.qp_type() != QpType::Ud && state.is_some_and(takes_requests)
     }
 
-    /// The completions that the CQ of RECVs may still get.
+    /// The completions of RECVs that the CQ of RECVs may still get.
     pub(in crate::queues) fn recv_outlook(&self) -> RecvOutlook {
         if self.role != QpRole::Plain {
             return RecvOutlook::MayCome;

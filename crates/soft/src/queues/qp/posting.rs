@@ -289,8 +289,8 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Completes a message that was carried out. If the message is signalled, its completion was entered
-    /// already, or is lost because the CQ had no room.
+    /// Completes a message that was carried out. The completion of a signalled message was entered before, or
+    /// is lost because the CQ had no room.
     #[inline(always)]
     fn has_gone(&mut self, (wr_id, number): (u64, u64), opcode: Opcode, is_signaled: bool) {
         (self.sends.posted, self.tells) = (number, true);
@@ -302,9 +302,9 @@ impl<'a> Posting<'a> {
     /// Whether to yield the processor to the peer when the list ends.
     ///
     /// With few processors, programs share a processor. A program that polls its memory then keeps the other
-    /// program from running for as long as the kernel allows, which is milliseconds. So a program that posts
-    /// one message at a time, and thus probably waits for the answer, yields to a peer that posts on the same
-    /// processor.
+    /// program from running for as long as the kernel allows, which is milliseconds. A program that posts one
+    /// message at a time probably waits for the answer. So this program yields to a peer that posts on this
+    /// processor, too.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
         self.idle && self.tells && self.meets_peer()

@@ -312,21 +312,21 @@ impl Qp {
 
 impl Qp {
     /// Enters the completions of the gathered requests. Then moves their bytes, up to the first request that
-    /// cannot be moved. Returns the indices of the moved requests, and the reason why the next one was not
-    /// moved.
+    /// cannot be moved. Returns the indices of the moved requests. If a request could not be moved, also
+    /// returns the reason.
     fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
         let batch = &mut sends.scratch.batch;
         let Some(first) = batch.first_number() else { return (0..0, None) };
-        // After a lost completion, no further completion is entered. So the entered completions are exactly
-        // those up to some number.
+        // After a lost completion, no further completion is entered. So the requests with an entered
+        // completion are exactly the requests up to some number.
         batch.requests(batch.left()).filter(|request| self.is_signaled(request)).all(|request| {
             let number = request.number;
             self.share.progress.has_entered(number)
                 || self.enter(done_of(&request), number, WcStatus::Success, None)
         });
         let mut moved = batch.transfer();
-        // A READ's completion comes after messages that the peer sent before the READ took effect, and before
-        // later messages: see `Responder::read`.
+        // A READ's completion must follow messages that the peer sent before the READ took effect. It must
+        // precede later messages: see `Responder::read`.
         for _ in 1..READS {
             let is_stale = batch.reads() && self.send_cq.move_back((self.num(), first));
             if !is_stale || moved.1.is_some() || !batch.rewind() {

@@ -9,9 +9,10 @@ use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Period between tries of a request without an answer, if the QP has no time-out.
+/// Period between tries of a request that gets no answer, if the QP has no time-out.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
-/// Period between tries of a request that must not overtake an earlier payload.
+/// Period between tries of a request that must not overtake the payload of an earlier message
+/// ([`Obstacle::Taking`]).
 const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
