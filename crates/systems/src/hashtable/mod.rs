@@ -15,23 +15,23 @@
 //! | version | the number of a write among the writes of its key; version 0 is the initial value |
 //! | entry | a version, its value, and a check over key, version and value |
 //! | whole | an entry is whole if its check is right; a version is whole if its entry is |
-//! | V, slot | a key's record has V slots (`versions`), each for one entry; the entry of version n belongs in slot n modulo V |
+//! | record | the memory of one key for its last V versions (`versions`); every key has a record |
+//! | slot | a record has V slots, each for one entry; the entry of version n belongs in slot n modulo V |
 //! | `done` word | each slot has a `done` word, which names the version that was written to the slot last |
 //! | done | a version is done when its entry and the slot's `done` word are written |
-//! | count | a word with three parts: the version that was drawn last, the number of marks on the key, and the number of moves of the key |
-//! | head | the count and the `done` words of a record |
-//! | record | the head and the slots of a key; every key has a record, even while it is hot |
-//! | draw | reserve the next version of a key, by a fetch-and-add on its count |
-//! | missing | a version that is drawn, but not done |
 //! | block | memory for 2^t entries (`block_log2` is t); each entry of a block also names its key |
 //! | copy | a place for the content of a block; each block has two copies per front-end, and an initial one |
 //! | word, token | each block has a lock, and the lock has a word; the word names the holder and one of the copies, and its token counts acquisitions |
 //! | current copy | the copy that the word names |
 //! | known word | the word of a lock as the front-end last saw it or wrote it |
 //! | cold key | a key with its value in its record |
-//! | hot key | a key with its published value in an entry of a block |
+//! | hot key | a key with its published value in an entry of a block; it keeps its record |
 //! | move | makes a cold key hot, and makes the key in its entry cold |
 //! | mark | a front-end marks a key before it moves the key into its block; a hot key stays marked |
+//! | draw | reserve the next version of a key |
+//! | count | a word of the record with three parts: the version that was drawn last, the number of marks on the key, and the number of moves of the key; a fetch-and-add on the count draws a version or sets a mark |
+//! | head | the count and the `done` words of a record |
+//! | missing | a version is missing if it is drawn, but not done |
 //! | void | a version that was drawn while the key was marked is void: no front-end writes it |
 //! | pending | a write of a hot key is pending if a front-end has acknowledged it, but no publication has taken it |
 //! | publication | takes the pending writes of a front-end to a block, and WRITEs the block to the back-end |

@@ -12,14 +12,14 @@
 //! | position | the number of a record in the log, from 0 |
 //! | reserved | a position is reserved when an engine has got it for a record |
 //! | slot, lap | the log has memory for a fixed number of records: position p is in slot p modulo slots, on lap p / slots |
-//! | mark | each slot has a mark ([`Mark`]), which shows that the record is there, or that the position is void; a mark counts only for the lap that it names |
 //! | void | no record will ever be at a void position, so readers skip it |
+//! | mark | each slot has a mark ([`Mark`]), which shows that the record is there, or that the position is void; a mark counts only for the lap that it names |
 //! | hole | a reserved position without a mark |
 //! | tail | a word: the number of reserved positions |
+//! | warden | a thread of the log machine that passes marked positions in order ([`Warden`]); it also connects engines and closes holes |
 //! | head | a word: the number of positions that the warden has passed, see Head |
 //! | word of an engine | a bound of the engine's unmarked positions, see Appending |
 //! | rest | an engine rests if none of its reserved positions is unmarked, and it has reported this ([`Appender::rest`]) |
-//! | warden | a thread of the log machine ([`Warden`]), which connects engines, writes the head, and closes holes |
 //! | fence | the warden fences an engine by destroying the log machine's end of the engine's QP |
 //!
 //! # Layout
