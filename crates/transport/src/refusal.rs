@@ -27,7 +27,7 @@ pub mod errno {
     }
 }
 
-/// A reason for which calls are refused. [`causes!`](crate::causes) declares each reason, in a table.
+/// A reason for which calls are refused. [`causes!`](crate::causes!) declares each reason, in a table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Name of the constant, which is unique in its table.

@@ -148,7 +148,7 @@ const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
 /// The header of a command.
 ///
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 unsafe fn header(at: u64, len: usize) -> Result<rdma_ucm_cmd_hdr, Errno> {
     // The number of the kernel's commands.
     const COMMANDS: u32 = 24;
@@ -165,7 +165,7 @@ unsafe fn header(at: u64, len: usize) -> Result<rdma_ucm_cmd_hdr, Errno> {
 }
 
 /// # Safety
-/// As for [`write`].
+/// As for [`write()`].
 unsafe fn carry_out(fd: RawFd, header: &rdma_ucm_cmd_hdr, at: u64) -> Result<bool, Refused> {
     // SAFETY: as the caller says.
     let body = unsafe { user::read(at + HEADER as u64, header.r#in.into()) }?;
