@@ -308,8 +308,8 @@ impl Requester {
         self.unanswered(Obstacle::Silence)
     }
 
-    /// The result of a work request that gets no answer now, for a reason that only the software NIC has,
-    /// such as a lock that another process holds.
+    /// The result of a work request that gets no answer now, for a reason that only the software NIC has.
+    /// For example, another process holds a lock.
     pub(super) fn delay(&self) -> Outcome {
         self.unanswered(Obstacle::Delay)
     }

@@ -74,9 +74,11 @@ pub(crate) struct Opening {
 pub(crate) struct Domains(Mutex<HashMap<DomainId, u32>>);
 
 impl Domains {
-    /// Opens a domain. Fails like the kernel: with `EINVAL` if the domain is open but must be created, and
-    /// with `EAGAIN` if it is not open and may not be created. `EAGAIN` also means that the domain's lock was
-    /// not free in time. `slot` is this process's slot in the registry.
+    /// Opens a domain. `slot` is this process's slot in the registry.
+    ///
+    /// Fails like the kernel: with `EINVAL` if the domain must be created but is open, and with `EAGAIN` if
+    /// it may not be created and is not open. `EAGAIN` also means that the domain's lock was not free in
+    /// time.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         // A counter: it orders nothing.
         static NEXT: AtomicU32 = AtomicU32::new(1);

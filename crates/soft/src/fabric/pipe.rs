@@ -87,9 +87,11 @@ impl Drop for EventPipe {
     }
 }
 
-/// Writes an event to the pipe that a record of `owner` names, if the record names a pipe. `false` if this
-/// process cannot open a file now, or if the socket to the peer's service thread is full; a later call may
-/// succeed. Any other event that cannot be written is lost, because its reader has exited or does not read.
+/// Writes an event to the pipe that a record of `owner` names, if the record names a pipe.
+///
+/// Returns `false` if a later call may succeed: this process cannot open a file now, or the socket to the
+/// peer's service thread is full. Any other event that cannot be written is lost, because the reader of the
+/// pipe has exited or does not read.
 pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> bool {
     let Some(fd) = fd_in_record.checked_sub(1) else { return true };
     match owner {

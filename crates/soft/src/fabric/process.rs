@@ -289,8 +289,9 @@ impl Process {
         member.map_or((0, 0), |member| (member.number(), claimer(&member)))
     }
 
-    /// PID of the process that was last met under this QP number's slot, or has this slot now. 0 if the
-    /// fabric may span PID namespaces; `None` if no such process is known.
+    /// PID of the process that this process last met in the slot of this QP number. If it has met none, the
+    /// PID of the process that has the slot now. `None` if there is no such process. 0 if the fabric may span
+    /// PID namespaces.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {
             return Some(std::process::id());

@@ -170,7 +170,8 @@ impl Progress {
         lock(&self.sleeping).push(what);
     }
 
-    /// Starts the thread, if it does not run, and if it could be started [`START_EVERY`] ago.
+    /// Starts the thread if it does not run. Does nothing if an attempt has failed less than [`START_EVERY`]
+    /// ago.
     #[inline]
     pub(crate) fn start(&'static self) {
         // Relaxed: an old value only leads to another call of `wake`.

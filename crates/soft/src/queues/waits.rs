@@ -354,12 +354,12 @@ impl LookedCq {
 struct WaitsOnCqs {
     /// Waits for requests that wait without end.
     stuck: Vec<Wait>,
-    /// Waits for completions that nothing brings.
+    /// Waits for completions that cannot come.
     nothing: Vec<Wait>,
     /// Whether a CQ may get a completion without a call of the program.
     may_complete: bool,
-    /// Whether waits may be missing here, because another thread used a QP, or because it is not certain that
-    /// the program does nothing but wait.
+    /// Whether waits may be missing here: another thread used a QP, or the program may do something else than
+    /// wait.
     is_unsure: bool,
 }
 

@@ -362,12 +362,15 @@ pub(crate) fn wake(
     }
 }
 
-/// Notifies this process's own program of a completion if the process that had to do so did not. The owner
-/// calls this repeatedly. `before` is the result of the last call. It notifies the program
-/// if all three are true: a notification was due at the last call, the word is unchanged since, and the CQ
-/// holds a completion of the armed kind. The program is notified twice if a process was suspended just after
-/// it notified.
-/// Returns the word if a notification is due, also after this call has notified.
+/// Notifies this process's own program of a completion, if another process had to do so and did not. The
+/// owner calls this function repeatedly. `before` is the result of the last call. The function notifies the
+/// program under three conditions:
+/// - A notification was due at the last call.
+/// - The record's word is unchanged since the last call.
+/// - The CQ holds a completion of the armed kind.
+///
+/// The program is notified twice if the other process was suspended just after it had notified the program.
+/// Returns the word if a notification is due, also after this call has notified the program.
 pub(crate) fn wake_late(
     record: &CqRecord,
     index: u32,

@@ -51,8 +51,8 @@ const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
 /// Index of the completion word that contains the number of carried bytes.
 const CARRIED_WORD: usize = 2;
 
-/// The state word of a slot: the lower 32 bits of its RECV's position in the queue, the claimer number, the
-/// lower 8 bits of the queue's generation, and the phase.
+/// The state word of a slot. It has four parts: the lower 32 bits of the RECV's position in the queue, the
+/// claimer number, the lower 8 bits of the queue's generation, and the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotState(u64);
 
@@ -957,9 +957,9 @@ impl Completer<'_> {
             // RECVs.
             return claim.slot.set_state(claim.posted);
         };
-        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV unclaimed, or
-        // the load below sees the Err state that the flushing process stored before. No other process changes
-        // a claimed turn.
+        // `change` is SeqCst, for the reason given in `Front::claim`. Either a flushing process sees the RECV
+        // unclaimed, or the load below sees the Err state that the flushing process has stored. No other
+        // process changes a claimed turn.
         turn.change(claim.posted.claimed(self.claimer), claim.posted);
         if self.qp.is_in_error() {
             flush(self);

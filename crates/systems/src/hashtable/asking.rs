@@ -88,8 +88,8 @@ impl Asking {
         Ok(OpStep::Posted)
     }
 
-    /// Continues after an attempt has completed. Posts another attempt at once if this failure is the first
-    /// since the last wait, else after a wait.
+    /// Continues after an attempt has completed. After the first failure since the last wait, posts another
+    /// attempt at once. After any other failure, schedules another attempt after a wait.
     pub(super) fn completed<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,

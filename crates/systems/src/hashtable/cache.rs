@@ -104,8 +104,8 @@ impl<P: Provider> HeldWrites<P> {
     }
 
     /// Writes a key's value, and returns how often the entry has been written. Returns `None` if the write
-    /// has to wait because theta writes to the block are pending, or because the entry has an unpublished
-    /// value of another key.
+    /// has to wait: theta writes to the block are pending, or the cache has an unpublished value of another
+    /// key for this entry.
     pub(super) fn write(&mut self, hot: Hot, key: u64, value: &[u8], terms: &Terms) -> Option<u64> {
         self.cpu.work(work::HOLD);
         let number = self.number(hot);

@@ -21,8 +21,9 @@ use doorbell_verbs::{Span, Time};
 /// version, n + V, with equal u. Let p be the time of the writer of n, and s' the time of the writer of
 /// n + V:
 /// 1. The period of n + V begins at s' + (m + 1) L, because n is missing, too.
-/// 2. s' is no earlier than p, because n + V was drawn after n, and because at p the writer of n posted a
-///    look that did not find u yet.
+/// 2. s' is no earlier than p. If p is the time of a look that did not find u yet, u was done after p. If p
+///    is the time of the fetch-and-add, n + V was drawn after p. In both cases the writer of n + V learned of
+///    u after p.
 /// 3. So the period of n + V begins at p + m L + lease + drift or later. The period of n ends at p + m L +
 ///    lease.
 #[derive(Clone, Copy, Debug)]

@@ -161,7 +161,7 @@ impl ColdPut {
         Ok(OpStep::Posted)
     }
 
-    /// Writes the version if `until` is not over; else draws another number.
+    /// Writes the version, or draws another version if the time `until` has passed.
     fn place<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

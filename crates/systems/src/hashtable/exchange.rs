@@ -1,5 +1,5 @@
-//! The exchange of two keys under the lock of their block: one key moves into the block, and the key in its
-//! entry moves out.
+//! The exchange of two keys under the lock of their block. One key moves into its entry of the block. The
+//! *resident*, the key that has this entry, moves out to its own record.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cold::{head, head_of, look_at, newest};
@@ -191,9 +191,9 @@ impl Exchange {
         self.posted(Exchanging::Counting(resident, entry, count))
     }
 
-    /// WRITEs the resident to its record: the entry goes to the slot of its version, and the `done` words get
-    /// values as if all earlier versions had been written. While the lease lasts, the lock keeps other
-    /// front-ends from doing this.
+    /// WRITEs the resident to its record. The entry goes to the slot of the resident's version. The `done`
+    /// words get values as if all earlier versions had been written. While the lease lasts, the lock keeps
+    /// other front-ends from doing this.
     fn evict<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

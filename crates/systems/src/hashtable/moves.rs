@@ -196,7 +196,7 @@ impl Move {
         self.look_again(turn)
     }
 
-    /// Begins the exchange if the earlier writers have ended; else waits.
+    /// Begins the exchange if the earlier writers have ended. Otherwise waits.
     ///
     /// # Panics
     /// If the move does not wait for writers.

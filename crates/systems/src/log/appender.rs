@@ -273,8 +273,10 @@ impl<P: Provider> Appender<P> {
     /// order in which they begin.
     ///
     /// # Errors
-    /// If there is no room, there are no records or too many, a record has the wrong length, or a verb fails
-    /// or has failed before.
+    /// - There is no room.
+    /// - There are no records, or too many.
+    /// - A record has the wrong length.
+    /// - A verb fails or has failed before.
     pub fn append(&mut self, records: &[VectorPiece]) -> Result<(), SystemError> {
         let (most, len) = (self.terms.most as usize, self.terms.layout.record);
         if !self.has_room() || records.is_empty() || records.len() > most {

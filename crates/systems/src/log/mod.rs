@@ -36,8 +36,8 @@
 //! # Appending
 //! To append n records, an engine
 //! 1. WRITEs its word if it has rested since its last append;
-//! 2. reserves n consecutive positions: by a fetch-and-add of n on the tail ([`Reserve::FetchAdd`]), or by a
-//!    question to a thread of the log machine, which adds n to the tail ([`Reserve::Rpc`]);
+//! 2. reserves n consecutive positions by a fetch-and-add of n on the tail ([`Reserve::FetchAdd`]). With
+//!    [`Reserve::Rpc`], it asks a thread of the log machine, which adds n to the tail;
 //! 3. waits for room if the positions go beyond head + slots, see Full;
 //! 4. WRITEs the n records, and then the n marks, in one list with one doorbell. RC places WRITEs in the
 //!    order of posts, so no mark is there before its record;
@@ -113,8 +113,8 @@
 //!
 //! The warden
 //! 1. finds a hole at the first position that it has not passed;
-//! 2. reads the words of all engines, and determines the possible owners by the first two conditions and by
-//!    the marks that it has seen before;
+//! 2. reads the words of all engines, and determines the possible owners. It uses the marks that it has seen
+//!    before;
 //! 3. goes to step 7 if all possible owners are fenced already;
 //! 4. waits. The wait begins when the warden first sees the hole. It ends when the hole is marked, or when
 //!    the words show that no possible owner is left that is not fenced. It takes at most

@@ -39,8 +39,8 @@
 //!
 //! # Lease and fencing
 //! Terms:
-//! - The *word* of a lock with a lease has four parts: the holder, a token that grows by one with each
-//!   acquisition, the end of the lease, and the slot of the data.
+//! - The *word* of a lock with a lease has four parts: the holder, a token, the end of the lease, and the
+//!   slot of the data. The token grows by one with each acquisition.
 //! - The *holder* is the client that has acquired the lock.
 //! - A *take-over* is an acquisition while another client still holds the lock.
 //! - A *slot* is memory for the data that the lock guards. With *fencing* ([`Leased::fencing`]), each client

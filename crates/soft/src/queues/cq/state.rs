@@ -1,4 +1,4 @@
-//! The part of a CQ that its lock protects: the CQ's private queue, rings and lane, and the receive queues
+//! The part of a CQ that its lock protects: the private queue, the rings, the lane, and the receive queues
 //! with the completions of RECVs. [`super`] defines these terms.
 
 use crate::counts;
