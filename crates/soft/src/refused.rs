@@ -2,10 +2,12 @@
 //! number of further such calls.
 //!
 //! Some programs search for limits: they repeat a refused call with smaller values until it works, or with
-//! larger values until it is refused. Others post until a queue is full, and post again later. Doorbell
-//! prints nothing about such calls. So a line about a value that is too large waits until another call is
-//! refused, until the process exits, or until a signal ends it (`last_line`). A line about a full queue waits
-//! until the queue is reset or destroyed, until the process exits, or until a signal ends it.
+//! larger values until it is refused. Other programs post until a queue is full, and post again later.
+//! Doorbell prints nothing about such calls. So these lines wait:
+//! - A line about a value that is too large waits until another call is refused.
+//! - A line about a full queue waits until the queue is reset or destroyed.
+//!
+//! Such a wait also ends when the process exits, or when a signal ends the process (`last_line`).
 
 mod last_line;
 
@@ -335,9 +337,10 @@ fn change<T>(change: impl FnOnce(&mut State) -> T) -> T {
     changed
 }
 
-/// Whether no line explains the refused call: the user wants none, or the program may try out a function that
-/// the device does not offer, or the program may destroy its objects in any order when it exits, as qperf
-/// does.
+/// Whether no line explains the refused call. There are three reasons:
+/// - The user wants no lines.
+/// - The program may try out a function that the device does not offer.
+/// - The program may destroy its objects in any order when it exits, as qperf does.
 fn is_silent(refused: &Refused) -> bool {
     is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS | errno::EBUSY)
 }

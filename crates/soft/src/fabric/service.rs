@@ -77,7 +77,7 @@ pub(crate) struct ServedProcess {
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
-    /// The thread's own requester, whose copy record covers its accesses to this process's memory.
+    /// The thread's own copier. Its copy record covers the thread's accesses to this process's memory.
     pub(crate) copier: Arc<Copier>,
     pub(crate) words: WordLocks<'static>,
 }

@@ -32,7 +32,7 @@ pub(crate) const RQS: usize = QPS + SRQS;
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Number of locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
-/// Maximum number of requesters that access a process's memory, including the process's own QPs and receive
+/// Maximum number of copiers that access a process's memory, including the process's own QPs and receive
 /// queues.
 pub(crate) const COPIES: usize = 1 << 17;
 
@@ -96,8 +96,8 @@ pub(crate) struct LockRecord {
     pub(crate) holder: AtomicU32,
 }
 
-/// The copies of one requester; see `copies.rs`. The record has a cache line of its own, which mostly only
-/// the requester uses.
+/// The copies of one copier; see `copies.rs`. The record has a cache line of its own, which mostly only the
+/// copier uses.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CopyRecord {

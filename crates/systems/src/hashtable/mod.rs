@@ -178,11 +178,11 @@
 //! 4. marks k by a fetch-and-add on k's count, and READs the head of k's record in the same list;
 //! 5. goes to step 7 if all writers that drew versions before the mark have ended (see the wait for writers);
 //! 6. pauses for at most `backoff`, READs the head of k's record, and goes back to step 5. It begins again at
-//!    step 1 if k is no longer marked, or has moved since step 4;
+//!    step 1 if k is no longer marked, or has moved since the front-end set or found the mark;
 //! 7. acquires the lock and READs the block, as a publication does. If the block has k, the front-end
 //!    releases the lock, and the move ends. Otherwise the block has j, with version v;
 //! 8. READs the slots and the head of k's record, in one list. It takes the newest whole version, which is
-//!    the last version of k. If k is no longer marked, or has moved since step 4, the front-end releases the
+//!    the last version of k. If k is no longer marked or has moved, as in step 6, the front-end releases the
 //!    lock and begins again at step 1;
 //! 9. counts the move in k's count, by a compare-and-swap of the count that it READ in step 8;
 //! 10. READs the head of j's record;
