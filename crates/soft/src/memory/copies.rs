@@ -1,7 +1,7 @@
 //! Copy records, by which a process waits for the copies into and out of its memory.
 //!
 //! A process that revokes access to its memory must know when no running copy uses the old rights any more.
-//! Copies take no lock. Instead, each *copier* (a QP, or a thread that polls or serves peers) has a *copy
+//! Copies take no lock. Instead, each *copier* (a QP, a receive queue, or the service thread) has a *copy
 //! record* in the segment of the process with the memory. The copier counts the steps of its copies in the
 //! record:
 //!

@@ -148,8 +148,7 @@ impl Qp {
     }
 
     /// Reports the first message that needs longer packets than its receiver accepts (IB specification vol.
-    /// 1,
-    /// 9.7.4 and 9.7.5).
+    /// 1, 9.7.4 and 9.7.5).
     fn compare_mtus(&self, sends: &mut Sends, request: &Request<'_>) {
         let Some(own) = sends.attr.path_mtu.map(Mtu::bytes).filter(|_| self.qp_type() != QpType::Ud) else {
             return;
