@@ -44,7 +44,8 @@ const OPTIONAL: [&str; 36] = [
     "missing",
 ];
 /// Names of objects whose keys are not field names.
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 10] = [
+    "undelivered_by_cause",
     "parameters",
     "claims",
     "verbs",
