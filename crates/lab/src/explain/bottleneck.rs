@@ -6,8 +6,8 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
 
-/// If the best increase multiplies a count, and has this weight or more, its resource limits the rate even if
-/// nothing is busy.
+/// If the best increase is a [`More::Times`], and its [`weight`] is at least this, its resource limits the
+/// rate even if nothing is busy.
 const SETS: f64 = 0.3;
 
 /// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.

@@ -8,8 +8,8 @@
 //! - The *epoch* of this process's regions counts their changes.
 //! - *Private memory* (`foreign`) is mapped in the peer alone.
 //! - A *list* is the work requests of one ibv_post_send(3).
-//! - A *short* payload has at most `CARRIED_BYTES`. It waits in the receive queue, in the slot of its RECV
-//!   (`carried`).
+//! - A *short* payload has at most `CARRIED_BYTES` bytes. It waits in the receive queue, in the slot of its
+//!   RECV, until it is copied to the RECV's buffer (`carried`).
 //!
 //! The *usual path* (`requester`, `responder`) checks everything that a message needs. After a responder has
 //! taken a message, the direct path reuses the checked facts for the next messages. The facts hold as long as
@@ -183,7 +183,8 @@ impl Direct {
     ) -> Option<Direct> {
         let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
         // The generation in `verified` was read before the version in `verified`. If the generation is still
-        // unchanged now, the QP number had one QP all the time. So the version is this QP's.
+        // unchanged now, the responder's QP number named one QP all the time. So the version is the version
+        // of this responder QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
@@ -251,8 +252,8 @@ impl Direct {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
-        // Only `own` marks that a copy runs. `far` marks copies to memory of the peer's program, but this
-        // copy goes to the receive queue.
+        // Only `own` marks that a copy runs. `far` need not: it marks only copies from and to memory of the
+        // peer's program, and this copy goes to the peer's receive queue.
         let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
@@ -290,8 +291,9 @@ impl DirectRegions {
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
-        // The WRITE's bytes may overlap the buffer of an earlier SEND, whose payload may still wait in the
-        // receive queue. The usual path then places that payload first.
+        // An earlier SEND may have taken a RECV whose buffer overlaps the target of this WRITE. If the SEND's
+        // payload still waits in the receive queue, the usual path copies the payload to the buffer before it
+        // carries out the WRITE.
         if caches.carried.touches(host, len) {
             return Written::Not;
         }
@@ -380,10 +382,10 @@ impl DirectRegions {
         Some(())
     }
 
-    /// The address, in the peer, of the `len` bytes from `addr` on in a RECV's buffer. `key` is the buffer's
-    /// lkey, and `pd` is the protection domain of the RECV's queue. `None` if the direct path may not fill
-    /// these bytes: their region must contain all of them, permit local writes, and have this protection
-    /// domain.
+    /// The address at which the first `len` bytes of a RECV's buffer begin in the peer. `addr` and `key` are
+    /// the address and lkey of the RECV's SGE. `pd` is the protection domain of the RECV's queue. `None` if
+    /// the direct path may not fill these bytes. It may fill them if the region of `key` contains all of
+    /// them, permits local writes, and belongs to `pd`.
     #[inline(always)]
     fn room(
         &mut self,

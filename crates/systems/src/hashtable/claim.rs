@@ -1,31 +1,65 @@
-//! The rule that decides when a writer may write a version.
+//! The rule that decides when the writer of a cold version may write it. The module [`super`] defines the
+//! terms.
+//!
+//! # Further terms
+//! A writer has drawn version n, which belongs in a slot of a record with V slots.
+//! - *u* is the version that the slot's `done` word names.
+//! - *m* is the number of versions of the slot between u and n. These versions are missing.
+//! - *L* is `table_lease` + `drift`.
+//! - A *look* is a READ of the record's head, with or without its slots. The READ of the head in the list
+//!   with the fetch-and-add is the first look.
+//! - *s* is when the writer learned that u is done: the time when the result of its first look that found u
+//!   was known.
+//! - *p* is when the writer posted its last look that found an older version than u done. If there was no
+//!   such look, p is when the writer posted its fetch-and-add.
+//!
+//! # The writer's period
+//! The writer may write n only in its *period*, from s + m L to p + m L + `table_lease`. The writer measures
+//! time by its own clock. Its period takes at most `table_lease`, because s is not earlier than p. When u
+//! changes, m is smaller, and the writer computes s, p and the period again.
+//!
+//! # The writer's wait
+//! A version below V overwrites nothing, so its writer does not wait. Any other version n overwrites version
+//! n - V or an older one, so its writer waits for two events:
+//! - *The slot's turn comes.* This happens when version n - V is done. If m versions are missing before n,
+//!   their writers may have exited. Then the turn comes m L after s: the writer passes over the missing
+//!   versions.
+//! - *The newest version is in another slot.* The newest version of a key is its last version that is done or
+//!   whole. It is never overwritten, because it may be the only version that readers can read.
+//!
+//! The wait begins with the first look. After each look, the first row that applies has the answer:
+//!
+//! | condition | answer |
+//! |---|---|
+//! | the slot's `done` word names n or a later version | *never* |
+//! | the period has ended | *never* |
+//! | the slot's turn has not come | *not yet* |
+//! | m > 0, and the look did not READ the slots | *not yet*: a writer that has exited may have left a whole entry |
+//! | the newest version is in another slot, or n is below V | *yes* |
+//! | the newest version is in this slot, and m > 0 | *never* |
+//! | the newest version is in this slot, and m = 0 | *not yet* |
+//!
+//! The period can end during the wait for two reasons. The looks and the pauses between them may take too
+//! long. Or the slot keeps the newest version, because the writers of all newer versions are slow or have
+//! exited.
+//!
+//! While u stays, the wait takes at most m L + `table_lease` from p on. This time begins anew when u changes.
+//!
+//! # Why two periods do not overlap
+//! Take the writers of n and of the slot's next version, n + V, with equal u. Let p be the time of the writer
+//! of n, and s' the time of the writer of n + V:
+//! 1. The period of n + V begins at s' + (m + 1) L, because n is missing, too.
+//! 2. s' is no earlier than p. If p is the time of a look that did not find u yet, u was done after p. If p
+//!    is the time of the fetch-and-add, n + V was drawn after p. In both cases the writer of n + V learned of
+//!    u after p.
+//! 3. So the period of n + V begins at p + m L + `table_lease` + `drift` or later. The period of n ends at
+//!    p + m L + `table_lease`.
 
 use doorbell_verbs::{Span, Time};
 
-/// A writer's claim to write the version n that it has drawn. Writers of one slot exclude each other by time,
-/// each by its own clock.
-///
-/// Terms:
-/// - *u* is the version that the slot's `done` word names.
-/// - *m* is the number of versions of the slot between u and n. These versions are missing.
-/// - *L* is `lease` + `drift`.
-/// - A *look* is a READ of the record's head, with or without its slots.
-/// - *s* is when the writer learned that u is done: the time when its first look that found u was known.
-/// - *p* is when the writer posted its last look that found an older version than u done. If there was no
-///   such look, p is when the writer posted its fetch-and-add.
-///
-/// The writer's *period* begins at s + m L and ends at p + m L + lease. The writer may write n only in its
-/// period. When u changes, the writer computes its period again.
-///
-/// The periods of two writers of the slot do not overlap. Take the writers of n and of the slot's next
-/// version, n + V, with equal u. Let p be the time of the writer of n, and s' the time of the writer of
-/// n + V:
-/// 1. The period of n + V begins at s' + (m + 1) L, because n is missing, too.
-/// 2. s' is no earlier than p. If p is the time of a look that did not find u yet, u was done after p. If p
-///    is the time of the fetch-and-add, n + V was drawn after p. In both cases the writer of n + V learned of
-///    u after p.
-/// 3. So the period of n + V begins at p + m L + lease + drift or later. The period of n ends at p + m L +
-///    lease.
+/// A writer's claim to write the version n that it has drawn. The claim tells after each look whether the
+/// writer may write. Writers of one slot exclude each other by time, each by its own clock. The documentation
+/// of the module `claim` has the rule.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotClaim {
     number: u64,
@@ -36,9 +70,9 @@ pub struct SlotClaim {
     seen: Option<u64>,
     /// When the last look was posted. Before the first look: when the fetch-and-add was posted.
     posted: Time,
-    /// The time p of [`SlotClaim`].
+    /// The time p of the module's documentation.
     began: Time,
-    /// The time s of [`SlotClaim`].
+    /// The time s of the module's documentation.
     known: Time,
 }
 
@@ -85,8 +119,8 @@ impl SlotClaim {
         self.number
     }
 
-    /// How many versions of the slot have to be done before the writer may write, by the last look. At least
-    /// one.
+    /// The length of the writer's pause, as a multiple of `backoff`: (n - u) / V by the last look, rounded
+    /// down, but at least one.
     pub(super) fn turns(&self) -> u64 {
         (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
     }
