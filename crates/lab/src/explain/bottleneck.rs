@@ -65,8 +65,8 @@ fn amount(more: More) -> String {
 }
 
 /// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
-/// with the largest [`weight`], which may differ from the largest gain. `set` is a set of resources that limit the
-/// rate together.
+/// with the largest [`weight`], which may differ from the largest gain. `set` is a set of resources that
+/// limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],
