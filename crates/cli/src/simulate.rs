@@ -7,12 +7,13 @@ mod verbs;
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
 use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
@@ -30,9 +31,10 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     }
     let seen = trace::open(&args.trace, &args.workload.files(&asked))?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
+    let deadline = progress::deadline(args.max_wall);
+    let bar = Bar::new(doorbell_lab::cores(), deadline);
     let watch = Watched { bar: &bar, seen: &seen };
-    let control = control(&args, &interrupt, &watch);
+    let control = control(deadline, &interrupt.flag, &watch);
     let outcome = match args.explain {
         true => doorbell_lab::explain(&run, &control)
             .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
@@ -60,7 +62,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     }
     // The results are printed before errors are reported.
     seen.report()?;
-    exit::stopped(&interrupt)?;
+    exit::stopped(&interrupt.flag)?;
     uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     exit::completed(outcome.waits.as_deref(), &outcome.measured)
 }
@@ -90,8 +92,15 @@ const STALE: &str = "doorbell: this host's devices do not see its caches (io_coh
      system's programs flush no caches: peers may have received stale data, and such programs would not \
      work on such a host";
 
-/// The run settings that these arguments ask for.
-fn control<'a>(args: &SimulateArgs, interrupt: &Arc<AtomicBool>, watch: &'a Watched<'_>) -> Control<'a> {
-    let max_wall = std::time::Duration::from_nanos(args.max_wall.span().as_ns());
-    Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: Some(max_wall), watch }
+/// Wall-clock time that each run may take, unless the user gives a time for the whole command.
+const MAX_WALL: Duration = Duration::from_secs(60);
+
+/// The settings of the runs.
+fn control<'a>(
+    deadline: Option<Instant>,
+    interrupt: &Arc<AtomicBool>,
+    watch: &'a Watched<'_>,
+) -> Control<'a> {
+    let max_wall = deadline.is_none().then_some(MAX_WALL);
+    Control { interrupt: interrupt.clone(), max_wall, deadline, watch, ..Control::quiet() }
 }

@@ -8,15 +8,17 @@ mod terminal;
 use crate::args::SweepArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::report;
-use crate::table::{self, Align};
-use doorbell_lab::Control;
+use crate::rows::Rows;
+use crate::table::{Align, Stream};
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
-use doorbell_nic::Digits;
+use doorbell_lab::{Control, Known};
+use doorbell_nic::{Digits, counted};
 use names::{name, name_of};
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,19 +33,88 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
     prepare(args, &plan.axes())?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
+    let known = stored.clone().map_or_else(Known::default, Known::stored_in);
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
-    let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
-    let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
-        Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
-        None => plan.run(args.shard, stored.clone(), &control),
+    let (jobs, deadline) =
+        (args.jobs.map_or_else(doorbell_lab::cores, usize::from), progress::deadline(args.max_wall));
+    let bar = Bar::new(jobs, deadline);
+    let flag = interrupt.flag.clone();
+    let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
+    let out = Out { args, bar: &bar, rows: args.find.is_none().then(|| rows(args, plan.axes(), &bar)) };
+    let run = || match args.p99_under.filter(|_| args.find.is_some()) {
+        Some(bound) => plan.knee(Bound(bound), &known, &control),
+        None => plan.run(args.shard, &known, &control, &|at, point| out.put(at, point)),
     };
-    drop(bar);
-    let sweep = sweep.map_err(Exit::of_sweep)?;
+    let tell = || out.tell(&run().map_err(Exit::of_sweep)?);
+    let sweep = progress::until(&interrupt, &run, tell).map_err(Exit::of_sweep)?;
+    bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));
-    tell(&sweep, args)?;
-    exit::stopped(&interrupt)
+    out.tell(&sweep)?;
+    exit::stopped(&interrupt.flag)?;
+    late(&sweep, args)
+}
+
+/// Returns an error if points are missing because the wall-clock time was over.
+fn late(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
+    let unfinished = sweep.knee.as_ref().is_some_and(|knee| !knee.ended);
+    match (&args.max_wall, sweep.missing.len()) {
+        (Some(time), missing) if missing > 0 || unfinished => {
+            let points = counted(missing as u64, "point");
+            Err(Exit::out_of_time(*time, &format!("{points} without a result")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The output of a sweep.
+struct Out<'a> {
+    args: &'a SweepArgs,
+    bar: &'a Bar,
+    /// The rows that are printed as they come; `None` for a search, whose points are sorted at its end.
+    rows: Option<Rows<'a, Point>>,
+}
+
+impl Out<'_> {
+    fn put(&self, at: usize, point: Point) {
+        if let Some(rows) = &self.rows {
+            rows.put(at, point);
+        }
+    }
+
+    /// Prints the parts of the sweep that are not printed yet, and writes the requested files.
+    fn tell(&self, sweep: &Sweep) -> Result<(), Exit> {
+        if let Some(rows) = &self.rows {
+            let shard = |number: usize| match sweep.shard {
+                Some(shard) => shard.index(number),
+                None => number,
+            };
+            rows.finish(sweep.points.iter().map(|point| (shard(point.number), point.clone())))?;
+        }
+        write_files(sweep, self.args)?;
+        let text = if self.rows.is_some() { notes(sweep) } else { report(sweep) };
+        self.bar.print(&said(sweep, self.args, text)?)
+    }
+}
+
+/// The rows of a sweep. In a terminal and a file of values, they appear as they come. JSON appears at the end.
+fn rows<'a>(args: &'a SweepArgs, over: Vec<Axis>, bar: &'a Bar) -> Rows<'a, Point> {
+    let mut table = Stream::new(&columns(&over));
+    let mut first = true;
+    Rows::new(move |point: Point| {
+        if let Some(file) = &args.csv {
+            let line = csv::lines(&over, first, [&point]);
+            if first { write(file, &line)? } else { append(file, &line)? }
+        }
+        let titles = if first { table.titles() } else { String::new() };
+        first = false;
+        let row = table.row(&cells(&over, &point));
+        if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
+    })
+}
+
+fn append(file: &Path, text: &str) -> Result<(), Exit> {
+    let opened = File::options().append(true).open(file);
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| cannot_write(file, &error))
 }
 
 fn merged(args: &SweepArgs) -> Result<(), Exit> {
@@ -53,7 +124,9 @@ fn merged(args: &SweepArgs) -> Result<(), Exit> {
     }
     let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
     let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
-    tell(&merge(parts).map_err(Exit::of_sweep)?, args)
+    let sweep = merge(parts).map_err(Exit::of_sweep)?;
+    write_files(&sweep, args)?;
+    exit::print(&said(&sweep, args, report(&sweep))?)
 }
 
 /// Reads the JSON of a sweep.
@@ -68,21 +141,23 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
     })
 }
 
-fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
+fn write_files(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     if let Some(file) = &args.csv {
         write(file, &csv::of(sweep))?;
     }
     if let Some(file) = &args.svg {
         write(file, &curves::svg(sweep)?)?;
     }
-    if args.json {
-        return exit::print_json(sweep);
-    }
-    exit::print(&report(sweep))?;
-    if args.plot {
-        exit::print(&format!("\n{}", terminal::plot(sweep)))?;
-    }
     Ok(())
+}
+
+/// The JSON of a sweep, or `text` and the plots that were asked for.
+fn said(sweep: &Sweep, args: &SweepArgs, text: String) -> Result<String, Exit> {
+    match (args.json, args.plot) {
+        (true, _) => exit::json(sweep),
+        (false, true) => Ok(format!("{text}\n{}", terminal::plot(sweep))),
+        (false, false) => Ok(text),
+    }
 }
 
 /// Checks that files can be written and curves can be drawn. This happens before hours of simulation.
@@ -125,12 +200,26 @@ fn missing(sweep: &Sweep) -> Option<String> {
     })
 }
 
-fn report(sweep: &Sweep) -> String {
+/// The points, by their load if there is a knee.
+fn sorted(sweep: &Sweep) -> Vec<&Point> {
     let mut points: Vec<&Point> = sweep.points.iter().collect();
     if let Some(knee) = &sweep.knee {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
-    let mut text = table(sweep, &points);
+    points
+}
+
+fn report(sweep: &Sweep) -> String {
+    let mut table = Stream::new(&columns(&sweep.over));
+    let titles = table.titles();
+    let rows: String = sorted(sweep).into_iter().map(|point| table.row(&cells(&sweep.over, point))).collect();
+    titles + &rows + &notes(sweep)
+}
+
+/// The text below the table.
+fn notes(sweep: &Sweep) -> String {
+    let mut text = String::new();
+    let points = sorted(sweep);
     let unsettled: Vec<_> =
         points.iter().filter_map(|p| Some((name(sweep, p), p.found.interval.unsettled.as_ref()?))).collect();
     if !unsettled.is_empty() {
@@ -145,33 +234,39 @@ fn report(sweep: &Sweep) -> String {
     text + &missing(sweep).unwrap_or_default()
 }
 
-fn table(sweep: &Sweep, points: &[&Point]) -> String {
-    let mut header: Vec<(&str, Align)> =
-        sweep.over.iter().map(|axis| (axis.option.as_str(), Align::Right)).collect();
-    header.extend([
-        ("Mops", Align::Right),
-        ("", Align::Left),
-        ("mean", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("bottleneck", Align::Left),
-    ]);
+/// Titles and least widths of the columns. The widths suffice for most numbers.
+fn columns(over: &[Axis]) -> Vec<(&str, Align, usize)> {
+    let width = |axis: &Axis| axis.values.iter().map(|value| shown(value).chars().count()).max();
+    let axes = over.iter().map(|axis| (axis.option.as_str(), Align::Right, width(axis).unwrap_or(0)));
+    let found = [
+        ("Mops", Align::Right, 6),
+        ("", Align::Left, 9),
+        ("mean", Align::Right, 8),
+        ("p50", Align::Right, 8),
+        ("p99", Align::Right, 8),
+        ("bottleneck", Align::Left, 0),
+    ];
+    axes.chain(found).collect()
+}
+
+/// A value of an option, as users write it.
+fn shown(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn cells(over: &[Axis], point: &Point) -> Vec<String> {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
-    let row = |point: &&Point| {
-        let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
-        let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = report::mean(point.found.latency_ns.mean, None);
-        cells.extend([
-            Digits(point.found.mops, 2).to_string(),
-            format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),
-            mean,
-            ns(point.found.latency_ns.p50),
-            ns(point.found.latency_ns.p99),
-            point.found.bottleneck.class_name().to_owned(),
-        ]);
-        cells
-    };
-    table::columns(&header, points.iter().map(row).collect())
+    let mut cells: Vec<String> = over.iter().map(|axis| point.value(&axis.option)).collect();
+    let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
+    cells.extend([
+        Digits(point.found.mops, 2).to_string(),
+        format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),
+        report::mean(point.found.latency_ns.mean, None),
+        ns(point.found.latency_ns.p50),
+        ns(point.found.latency_ns.p99),
+        report::bottleneck(&point.found),
+    ]);
+    cells
 }
 
 /// Text about the result of a search for a knee.

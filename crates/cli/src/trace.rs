@@ -3,7 +3,7 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
-use doorbell_lab::{SimulateError, Traced, Tracing, Watch};
+use doorbell_lab::{Pace, SimulateError, Traced, Tracing, Watch};
 use doorbell_nic::counted;
 use doorbell_verbs::Time;
 use std::fs::{File, Metadata};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of operations to trace if `--trace-ops` is not given. The files then have some megabytes.
 const USUAL_OPERATIONS: u64 = 1000;
@@ -225,8 +225,20 @@ pub(crate) struct Watched<'a> {
 }
 
 impl Watch for Watched<'_> {
-    fn planned(&self, runs: u64) {
-        self.bar.planned(runs);
+    fn planned(&self, costs: &[f64]) {
+        self.bar.planned(costs);
+    }
+
+    fn expected(&self, runs: usize) {
+        self.bar.expected(runs);
+    }
+
+    fn began(&self, cost: f64, pace: &Arc<Pace>) {
+        self.bar.began(cost, pace);
+    }
+
+    fn ended(&self, pace: &Arc<Pace>) {
+        self.bar.ended(pace);
     }
 
     fn done(&self, what: &str) {

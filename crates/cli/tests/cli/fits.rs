@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 36] = [
+const OPTIONAL: [&str; 37] = [
     "overload",
+    "cut_short",
     "class",
     "classes",
     "kinds",

@@ -1,11 +1,13 @@
 //! After Ctrl-C or SIGTERM, the command prints the results known so far, and its exit code tells the shell
 //! which signal came.
 
-use crate::ctrl_c::{interrupted, signalled};
+use crate::ctrl_c::{handles, interrupted, signal, signalled};
 use crate::fits;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn doorbell(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
@@ -87,4 +89,102 @@ fn sighup_is_left_to_who_started_it() {
     command.arg("--default-signal=HUP").arg(doorbell.get_program()).args(doorbell.get_args());
     let output = signalled(&mut command, "HUP");
     assert_eq!(output.status.signal(), Some(libc::SIGHUP), "{output:?}");
+}
+
+/// A sweep whose first point takes milliseconds, and whose last point takes hours.
+const FIRST_IS_SHORT: &str =
+    "sweep --verb read --machines 2 --threads 1 --warmup 10us --jobs 1 --over duration=20us,900s";
+
+#[test]
+fn rows_are_printed_as_they_come_and_survive_two_signals() {
+    let csv = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("two-signals.csv");
+    let mut command = doorbell(&format!("{FIRST_IS_SHORT} --csv {}", csv.display()));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut line = || lines.next().expect("there is another line").expect("it is text");
+    assert!(line().contains("duration"), "the titles come first");
+    assert!(line().contains("20us"), "the first row comes while the second point runs");
+    let written = std::fs::read_to_string(&csv).expect("the row is in the file, too");
+    assert!(written.lines().count() == 2 && written.contains("\n20us,"), "{written}");
+    // As timeout(1) does, which signals the command and then its process group.
+    signal(&child, "TERM");
+    signal(&child, "TERM");
+    let rest: Vec<String> = lines.map(|line| line.expect("it is text")).collect();
+    let mut said = String::new();
+    child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("it is text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(143), "{rest:?} {said}");
+    assert!(rest.iter().any(|line| line.contains("1 of 2 points are missing")), "{rest:?}");
+    assert_eq!(std::fs::read_to_string(&csv).expect("the file is still there"), written);
+}
+
+#[test]
+fn two_signals_leave_json() {
+    let line =
+        "compare duration=20us duration=900s --verb read --machines 2 --threads 1 --warmup 10us --jobs 1";
+    let mut command = doorbell(&format!("{line} --json"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
+    while !handles(&child) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Time for the first side.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "TERM");
+    signal(&child, "TERM");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let compared: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert!(compared["sides"][0]["mops"].is_number() && compared["sides"][1]["mops"].is_null(), "{compared}");
+}
+
+/// Runs a command that would take hours without `--max-wall`.
+fn limited(line: &str) -> Output {
+    let begin = Instant::now();
+    let output = doorbell(line).output().expect("doorbell runs");
+    // Far longer than the time of the commands, because the machine may be busy.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{line}: {output:?}");
+    output
+}
+
+#[test]
+fn the_whole_command_ends_in_time() {
+    let small = "--verb read --machines 2 --threads 1 --warmup 10us";
+    // Points and sides share the time, so each of them has a result.
+    let swept = limited(&format!("{FIRST_IS_SHORT},901s --max-wall 600ms --json"));
+    assert_eq!(swept.status.code(), Some(0), "{swept:?}");
+    let swept: Value = serde_json::from_slice(&swept.stdout).expect("it is JSON");
+    let ends: Vec<&Value> =
+        swept["points"].as_array().expect("points").iter().map(|point| &point["measured"]["ended"]).collect();
+    assert_eq!(ends, ["duration", "max-wall", "max-wall"]);
+    let line = format!("compare duration=900s duration=901s {small} --jobs 1 --max-wall 400ms");
+    let compared = limited(&line);
+    let text = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert_eq!(compared.status.code(), Some(0), "{compared:?}");
+    assert_eq!(text.matches("the wall-clock time (--max-wall) is over").count(), 2, "{text}");
+    // A run leaves time for its reruns.
+    let explained = limited(&format!("simulate {small} --duration 900s --explain --max-wall 3s --json"));
+    assert_eq!(explained.status.code(), Some(0), "{explained:?}");
+    let explained: Value = serde_json::from_slice(&explained.stdout).expect("it is JSON");
+    assert_eq!(explained["measured"]["ended"], "max-wall");
+    assert!(!explained["lift"].as_array().expect("gains").is_empty(), "{explained}");
+    let reproduced = limited("reproduce conext13 --json --jobs 1 --max-wall 300ms");
+    assert_eq!(reproduced.status.code(), Some(1), "{reproduced:?}");
+    let said = String::from_utf8_lossy(&reproduced.stderr).into_owned();
+    assert!(said.starts_with("doorbell: the wall-clock time was over (--max-wall 300ms): "), "{said}");
+    let report: Value = serde_json::from_slice(&reproduced.stdout).expect("it is JSON");
+    assert_eq!(report["interrupted"], true);
+}
+
+/// A store that takes many seconds to fill.
+const LARGE: &str = "simulate --system herd-kv --pairs 8000000 --cores 14";
+
+#[test]
+fn the_set_up_is_watched() {
+    let begin = Instant::now();
+    let output = limited(&format!("{LARGE} --max-wall 50ms"));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wanted = "doorbell: the wall-clock time (--max-wall) was over before anything was measured";
+    assert!(said.starts_with(wanted), "{said}");
+    says_so(&interrupted(&mut doorbell(LARGE)));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }

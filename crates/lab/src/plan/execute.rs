@@ -5,11 +5,11 @@ use super::run::Run;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
-use doorbell_programs::steady::Stop;
-use std::sync::atomic::AtomicBool;
+use doorbell_programs::steady::{Ended, Stop};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Settings for making, watching and stopping simulations.
 #[derive(Clone)]
@@ -19,7 +19,9 @@ pub struct Control<'a> {
     /// Largest number of concurrent runs.
     pub jobs: usize,
     /// Wall-clock time that a run may take. After this time the run ends with the result known so far.
-    pub max_wall: Option<std::time::Duration>,
+    pub max_wall: Option<Duration>,
+    /// Wall-clock time at which all work ends, with the results known so far.
+    pub deadline: Option<Instant>,
     /// Receives the progress of the runs.
     pub watch: &'a dyn Watch,
 }
@@ -27,15 +29,46 @@ pub struct Control<'a> {
 impl Control<'static> {
     /// Settings without a watcher or a stop. As many runs at a time as cores.
     pub fn quiet() -> Control<'static> {
-        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, watch: &() }
+        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, deadline: None, watch: &() }
     }
 }
 
 impl Control<'_> {
     /// The stop conditions of a run that begins now.
     pub(crate) fn stop(&self) -> Stop {
-        Stop { interrupt: self.interrupt.clone(), at: self.max_wall.map(|wall| Instant::now() + wall) }
+        let at = self.max_wall.map(|wall| Instant::now() + wall).into_iter().chain(self.deadline).min();
+        Stop { interrupt: self.interrupt.clone(), at, pace: Arc::default() }
     }
+
+    /// Whether no further run may begin, because of an interrupt or the deadline.
+    pub fn is_over(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed) || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// These settings with a deadline after this share of the time that is left.
+    #[must_use]
+    pub(crate) fn within(&self, share: f64) -> Self {
+        let now = Instant::now();
+        let deadline = self.deadline.map(|at| now + at.saturating_duration_since(now).mul_f64(share));
+        Control { deadline, ..self.clone() }
+    }
+}
+
+/// The order in which runs start, and the use of runs that the deadline cuts short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Making {
+    /// The longest run starts first. A run that the deadline cuts short has no result, because results are
+    /// compared with each other.
+    LongestFirst,
+    /// Runs start in the given order. A run that the deadline cuts short has no result.
+    InOrder,
+    /// Runs start in the given order. A run that the deadline cuts short has the result known so far. Each
+    /// run gets an even share of the time that is left.
+    Shared,
 }
 
 /// Number of cores of this machine.
@@ -74,7 +107,7 @@ impl Needs {
 
 /// The runs that are still to be made.
 struct Queue {
-    /// Indices of runs, the longest last.
+    /// Indices of runs, the next one last.
     left: Vec<usize>,
     /// Needs of the runs in progress.
     taken: Needs,
@@ -82,8 +115,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Removes the longest run that fits into the budget. If no run is in progress, removes the longest run
-    /// of all.
+    /// Removes the next run that fits into the budget. If no run is in progress, removes the next run.
     fn next(&mut self, needs: &[Needs], budget: Needs) -> Option<usize> {
         let fits = |number: &usize| {
             let all = self.taken.and(needs[*number]);
@@ -100,35 +132,52 @@ impl Queue {
     }
 }
 
-/// Makes all runs. Calls `done` from several threads, with the index and the result of each run. A failure or
-/// an interrupt keeps further runs from starting.
+/// Makes all runs. Calls `done` from several threads, with the index and the result of each run. A failure,
+/// an interrupt or the deadline keeps further runs from starting. `done` is not called for them.
 pub(crate) fn execute(
     runs: &[Run],
     control: &Control<'_>,
+    making: Making,
     done: &(dyn Fn(usize, Result<Outcome, SimulateError>) + Sync),
 ) {
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
-    let make = |run: &Run| run.run(&control.stop(), &())?.unless_interrupted();
-    execute_by(runs, control, budget, &make, done);
+    let make = |run: &Run, stop: &Stop| {
+        let ran = run.run(stop, &())?.unless_interrupted()?;
+        match making {
+            Making::Shared => Ok(ran),
+            _ if ran.ended() == Ended::MaxWall && control.is_late() => Err(SimulateError::OutOfTime),
+            _ => Ok(ran),
+        }
+    };
+    execute_by(runs, control, (budget, making), &make, done);
 }
+
+/// Makes a run that must stop under the given conditions.
+type Make<'a> = dyn Fn(&Run, &Stop) -> Result<Outcome, SimulateError> + Sync + 'a;
 
 fn execute_by(
     runs: &[Run],
     control: &Control<'_>,
-    budget: Needs,
-    make: &(dyn Fn(&Run) -> Result<Outcome, SimulateError> + Sync),
+    (budget, making): (Needs, Making),
+    make: &Make<'_>,
     done: &(dyn Fn(usize, Result<Outcome, SimulateError>) + Sync),
 ) {
     let needs: Vec<Needs> = runs.iter().map(Needs::of).collect();
     let costs: Vec<f64> = runs.iter().map(Run::cost).collect();
-    let mut left: Vec<usize> = (0..runs.len()).collect();
-    left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(b.cmp(a)));
+    let jobs = control.jobs.clamp(1, runs.len().max(1));
+    let mut left: Vec<usize> = (0..runs.len()).rev().collect();
+    if making == Making::LongestFirst {
+        left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(b.cmp(a)));
+    }
     let queue = Mutex::new(Queue { left, taken: Needs::NONE, under_way: 0 });
     let changed = Condvar::new();
     let lock = || queue.lock().unwrap_or_else(|e| e.into_inner());
     let work = || {
         let mut held = lock();
         loop {
+            if control.is_late() {
+                held.left.clear();
+            }
             if held.left.is_empty() {
                 return;
             }
@@ -136,8 +185,15 @@ fn execute_by(
                 held = changed.wait(held).unwrap_or_else(|e| e.into_inner());
                 continue;
             };
+            let rounds = (held.left.len() + 1).div_ceil(jobs);
             drop(held);
-            let ended = make(&runs[number]);
+            let stop = match making {
+                Making::LongestFirst | Making::InOrder => control.stop(),
+                Making::Shared => control.within(1.0 / rounds as f64).stop(),
+            };
+            control.watch.began(costs[number], &stop.pace);
+            let ended = make(&runs[number], &stop);
+            control.watch.ended(&stop.pace);
             let failed = ended.is_err();
             done(number, ended);
             held = lock();
@@ -150,7 +206,7 @@ fn execute_by(
         }
     };
     thread::scope(|scope| {
-        for _ in 0..control.jobs.clamp(1, runs.len().max(1)) {
+        for _ in 0..jobs {
             scope.spawn(work);
         }
     });
@@ -176,15 +232,16 @@ mod tests {
     }
 
     /// Indices of the runs in the order in which they are made, one at a time.
-    fn order(runs: &[Run], make: &(dyn Fn(&Run) -> Result<Outcome, SimulateError> + Sync)) -> Vec<usize> {
+    fn order(runs: &[Run], making: Making, make: &Make<'_>) -> Vec<usize> {
         let made = Mutex::new(Vec::new());
         let control = Control { jobs: 1, ..Control::quiet() };
         let budget = Needs { bytes: u64::MAX, threads: u64::MAX };
-        execute_by(runs, &control, budget, make, &|number, _| made.lock().unwrap().push(number));
+        let done = |number, _: Result<Outcome, SimulateError>| made.lock().unwrap().push(number);
+        execute_by(runs, &control, (budget, making), make, &done);
         made.into_inner().unwrap()
     }
 
-    fn nothing(run: &Run) -> Result<Outcome, SimulateError> {
+    fn nothing(run: &Run, _: &Stop) -> Result<Outcome, SimulateError> {
         let crate::plan::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
         let run = crate::results::RawRun {
             threads: Vec::new(),
@@ -199,9 +256,42 @@ mod tests {
     #[test]
     fn the_longest_come_first_and_a_failure_is_the_last() {
         let runs = runs(&[(100, 1), (400, 1), (200, 1)]);
-        assert_eq!(order(&runs, &nothing), [1, 2, 0]);
-        let fails = |_: &Run| Err(SimulateError::Unfinished { machine: 0, thread: 0 });
-        assert_eq!(order(&runs, &fails), [1]);
+        assert_eq!(order(&runs, Making::LongestFirst, &nothing), [1, 2, 0]);
+        assert_eq!(order(&runs, Making::InOrder, &nothing), [0, 1, 2]);
+        let fails = |_: &Run, _: &Stop| Err(SimulateError::Unfinished { machine: 0, thread: 0 });
+        assert_eq!(order(&runs, Making::LongestFirst, &fails), [1]);
+    }
+
+    #[test]
+    fn runs_share_the_time_to_the_deadline() {
+        let runs = runs(&[(100, 1); 4]);
+        let shares = |making| {
+            let begin = Instant::now();
+            let deadline = begin + Duration::from_secs(1000);
+            let control = Control { jobs: 2, deadline: Some(deadline), ..Control::quiet() };
+            let budget = Needs { bytes: u64::MAX, threads: u64::MAX };
+            let ends = Mutex::new(Vec::new());
+            let make = |run: &Run, stop: &Stop| {
+                let at = stop.at.expect("there is a deadline").duration_since(begin);
+                ends.lock().unwrap().push((at.as_secs_f64() / 100.0).round() as u32);
+                nothing(run, stop)
+            };
+            execute_by(&runs, &control, (budget, making), &make, &|_, _| ());
+            let mut ends = ends.into_inner().unwrap();
+            ends.sort_unstable();
+            ends
+        };
+        // Four runs of two threads: half of the time for the first two, and what is left for the last two.
+        assert_eq!(shares(Making::Shared), [5, 5, 10, 10]);
+        assert_eq!(shares(Making::LongestFirst), [10; 4]);
+    }
+
+    #[test]
+    fn no_run_starts_after_the_deadline() {
+        let control = Control { deadline: Some(Instant::now()), ..Control::quiet() };
+        for making in [Making::LongestFirst, Making::Shared] {
+            execute(&runs(&[(100, 1)]), &control, making, &|_, _| panic!("it started"));
+        }
     }
 
     #[test]
@@ -216,20 +306,20 @@ mod tests {
 
     fn wait(runs: &[Run], budget: Needs) {
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let make = |run: &Run| {
+        let make = |run: &Run, stop: &Stop| {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            thread::sleep(std::time::Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
             now.fetch_sub(1, Ordering::SeqCst);
-            nothing(run)
+            nothing(run, stop)
         };
         let made = AtomicUsize::new(0);
         let control = Control { jobs: 6, ..Control::quiet() };
-        execute_by(runs, &control, budget, &make, &|_, _| {
+        execute_by(runs, &control, (budget, Making::LongestFirst), &make, &|_, _| {
             made.fetch_add(1, Ordering::SeqCst);
         });
         assert_eq!(made.into_inner(), 6);
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "no more than two fit");
         // A run that needs more than the whole memory is made alone.
-        assert_eq!(order(runs, &make).len(), 6);
+        assert_eq!(order(runs, Making::LongestFirst, &make).len(), 6);
     }
 }

@@ -21,11 +21,16 @@ pub struct Found {
     pub dropped: u64,
     /// Bottleneck of the run.
     pub bottleneck: Bottleneck,
+    /// Whether the requested reruns were cut short, so that the bottleneck is not confirmed; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
 }
 
-impl From<Outcome> for Found {
-    fn from(o: Outcome) -> Found {
+impl Found {
+    /// The part of an outcome. `explain` tells whether reruns were requested.
+    pub(crate) fn of(o: Outcome, explain: bool) -> Found {
         Found {
+            cut_short: explain && o.lift.is_empty() && o.completed(),
             mops: o.mops,
             interval: o.interval,
             latency_ns: o.latency_ns,

@@ -477,7 +477,7 @@ fn an_interrupt_stops_the_run() {
     assert!(
         doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &control)
             .unwrap_err()
-            .is_interrupt()
+            .is_cut()
     );
 }
 

@@ -16,6 +16,7 @@
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
+use super::pace::Pace;
 use super::warm::warm_until;
 use crate::worker::Due;
 use doorbell_schema::{Duration, Share};
@@ -103,17 +104,20 @@ pub enum Warmed {
     MaxWall,
 }
 
-/// External reasons to stop a run.
+/// External reasons to stop a run, and the run's progress.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     /// Set when the run is interrupted.
     pub interrupt: Arc<AtomicBool>,
     /// Wall-clock time at which the run must stop.
     pub at: Option<Instant>,
+    /// The progress of the run, which the run writes.
+    pub pace: Arc<Pace>,
 }
 
 impl Stop {
-    fn reason(&self) -> Option<Ended> {
+    /// Why the run must stop now; `None` if it may go on.
+    pub fn reason(&self) -> Option<Ended> {
         if self.interrupt.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
         }
@@ -128,7 +132,7 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
-    /// Whether the run was interrupted before anything was measured.
+    /// Whether the run had to stop before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
@@ -441,6 +445,12 @@ fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 
+/// The half-width of the widest interval, relative to its mean and the precision: 1 if it just settles.
+fn width(means: Means, precision: Share) -> f64 {
+    let of = |interval: Interval| interval.half / (precision.of_one() * interval.mean);
+    of(means.rate).max(means.latency.map_or(0.0, of))
+}
+
 /// Whether the intervals of these means are within the precision.
 pub fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
@@ -451,12 +461,30 @@ impl Steer for Ending {
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
+        let next = self.decide(run);
+        self.expect(run.now());
+        next
+    }
+
+    fn is_called(&mut self, now: Time) -> bool {
+        self.stop.pace.is_at(now);
+        if matches!(self.state, State::Warming | State::Warm) {
+            self.expect(now);
+        }
+        !matches!(self.state, State::Ending) && self.stop.reason().is_some()
+    }
+}
+
+impl Ending {
+    /// Decides at a check how the run continues. Returns the time of the next check.
+    fn decide(&mut self, run: &mut SteeredRun<'_>) -> Time {
         match (self.state, self.stop.reason()) {
             // The threads' time to finish is over.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
-            // Nothing has been measured yet.
-            (_, Some(Ended::Interrupted)) => {
+            // Nothing has been measured yet, and a run out of wall-clock time measures only if its set-up is
+            // over.
+            (_, Some(why)) if why == Ended::Interrupted || run.now() < self.wanted.begin => {
                 self.course().stopped = true;
                 run.now()
             }
@@ -469,7 +497,43 @@ impl Steer for Ending {
         }
     }
 
-    fn is_called(&mut self) -> bool {
-        !matches!(self.state, State::Ending) && self.stop.reason().is_some()
+    /// Publishes the expected end of the run.
+    fn expect(&self, now: Time) {
+        self.stop.pace.is_at(now);
+        self.stop.pace.ends_at(self.expected_end(now));
+    }
+
+    /// The expected end of the run. A warm-up without a given length is expected to be half over. The width
+    /// of an interval falls with the root of the measured time.
+    fn expected_end(&self, now: Time) -> Time {
+        let (from, end) = (self.measurement.from(), self.measurement.end());
+        match self.state {
+            _ if end != Time::NEVER => end,
+            State::Warming | State::Warm => {
+                let measured = self.wanted.duration.unwrap_or(Span::ZERO);
+                let warm = (now + (now - self.wanted.begin)).min(self.wanted.latest_warm().max(now));
+                (warm + measured).max(now)
+            }
+            State::Ending => now,
+            State::Measuring | State::Known => {
+                let seen = self.measurement.series().until(now);
+                let part = Means::of(seen.batches(), seen.length())
+                    .map_or(1.0, |means| width(means, self.wanted.precision));
+                self.check_after(now, from, part * part)
+            }
+        }
+    }
+
+    /// The time of the first check at which the measured time, which began at `from`, is `times` as long as
+    /// `now`. At the latest, the time at which the run ends without an answer.
+    fn check_after(&self, now: Time, from: Time, times: f64) -> Time {
+        let latest = self.wanted.latest().max(self.measurement.look());
+        let needed = (now - from).as_ps() as f64 * times;
+        let (grow, parts) = LATER;
+        let mut check = self.measurement.look();
+        while check < latest && ((check - from).as_ps() as f64) < needed {
+            check = check + Span::from_ps((check - from).as_ps() / parts * grow).max(FIRST_LOOK);
+        }
+        check.min(latest)
     }
 }
