@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::flags::{AnyArgs, CommonArgs, SystemArgs, VerbArgs};
+use crate::flags::{AnyArgs, CommonArgs, ProfileParser, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::compare::Tolerance;
@@ -153,7 +153,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) ip: Option<IpAddr>,
     /// Profile of the NIC for the statistics [default: the profile of --as, else cib]
-    #[arg(long)]
+    #[arg(long, value_parser = ProfileParser, hide_possible_values = true)]
     pub(crate) profile: Option<String>,
     /// Print the posted work requests and their cost on the NIC at the end, however the program ends
     #[arg(long)]
@@ -317,6 +317,7 @@ pub(crate) struct LimitsArgs {
 #[derive(clap::Args)]
 pub(crate) struct ProfilesArgs {
     /// Built-in profile, or path of a profile's TOML file
+    #[arg(value_parser = ProfileParser, hide_possible_values = true)]
     pub(crate) name: Option<String>,
     /// Show the profile with another value of a parameter, such as tx.send_ns=20. Repeatable
     #[arg(long, value_name = "NAME=NUMBER", requires = "name")]

@@ -14,6 +14,7 @@ use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
 use doorbell_workload::ThreadClass;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 pub const COMPARISON_SCHEMA: u32 = 1;
 
 /// A comparison of workloads, as its JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Always [`COMPARISON_SCHEMA`].
     pub schema: u32,
@@ -36,7 +37,7 @@ pub struct Comparison {
 }
 
 /// One of the compared workloads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// Name of the workload, as the user wrote it.
     pub name: String,

@@ -4,10 +4,11 @@ use super::bottleneck::Bottleneck;
 use super::outcome::Outcome;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rate, latency and bottleneck of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// Operations per second of all machines, in millions.
     pub mops: f64,
