@@ -3,10 +3,10 @@
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
+    CompletionSeries, Course, Drift, Ended, Means, Wanted, Warmed, are_within, long_run, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Share};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -185,8 +185,13 @@ fn certainty(
     if nothing(series) {
         return intervals;
     }
-    let means = Means::of(series.batches(), series.length());
-    Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
+    let (ended, plain) = (course.0.ended, Means::of(series.batches(), series.length()));
+    // A run that ends at its answer allows for trends. Otherwise, a trend is reported in words.
+    let means = if ended == Ended::Settled { long_run(series) } else { plain };
+    let unsettled = unsettled(series, span, means, course, wanted);
+    let mops = means.map(|m| m.rate.half * 1e6);
+    let latency_ns = means.and_then(|m| m.latency).map(|latency| latency.half / 1e3);
+    Certainty { unsettled, mops, latency_ns, ..intervals }
 }
 
 fn nothing(series: &CompletionSeries) -> bool {
@@ -218,8 +223,12 @@ fn unsettled(
     (course, overrun): (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Option<String> {
-    let within =
-        |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
+    let drift = Drift::of(series.batches());
+    let within = |what: &str| {
+        let precision = wanted.precision;
+        let drifts = drifts(drift, precision).map_or(String::new(), |drifts| format!(": {drifts}"));
+        Some(format!("rate and mean latency are not known to {precision} when {what}{drifts}"))
+    };
     let max_time = Duration::new(wanted.max_time);
     match course.ended {
         Ended::Overload => return None,
@@ -256,6 +265,21 @@ fn unsettled(
         Some(_) if means.is_none() => {
             Some("the rate changes too slowly for such a short measurement".to_owned())
         }
-        Some(_) => None,
+        // A short measurement of a given length may show a weak trend by chance.
+        Some(_) => Some(Drift::clear(series.batches()))
+            .filter(|clear| clear.largest() >= wanted.precision.of_one())
+            .and_then(|clear| drifts(clear, wanted.precision)),
     }
+}
+
+/// Says by how much the levels drift, if this may change a level by more than the precision.
+fn drifts(drift: Drift, precision: Share) -> Option<String> {
+    let (what, change) = match drift.rate.abs() >= drift.latency.abs() {
+        true => ("rate", drift.rate),
+        false => ("mean latency", drift.latency),
+    };
+    let way = if change > 0.0 { "rose" } else { "fell" };
+    let percent = Digits(change.abs() * 100.0, 1);
+    (!drift.is_within(precision))
+        .then(|| format!("the {what} drifts: it {way} by {percent}% during the measured time"))
 }

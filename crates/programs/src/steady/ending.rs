@@ -17,11 +17,12 @@
 use super::lead::Lead;
 use super::means::{Interval, Means};
 use super::pace::Pace;
+use super::trend::Drift;
 use super::warm::warm_until;
 use crate::worker::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Steer, SteeredRun};
-use doorbell_systems::series::CompletionSeries;
+use doorbell_systems::series::{Batch, CompletionSeries};
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -165,6 +166,10 @@ const SAMPLES: u64 = 8;
 /// The measured time must be at least this many times the longest latency. It must also contain this many
 /// periods of a recurring event. The reason is that such a long operation may come again.
 pub const TURNS: u64 = 4;
+/// A mean latency for which the queues settle within one mean latency.
+const SHORT_QUEUE: Span = Span::from_us(20);
+/// To let queues settle takes at most the maximum time divided by this.
+const MOST_OF_TIME: u64 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -192,6 +197,23 @@ pub struct Ending {
 }
 
 impl Wanted {
+    /// A request for a measurement of a closed loop from `begin` on, until its answer is known to 1%.
+    #[cfg(test)]
+    pub(super) fn from(begin: Time) -> Wanted {
+        Wanted {
+            begin,
+            warmup: None,
+            duration: None,
+            precision: Share::of_percent(1),
+            max_time: Span::from_ms(1000),
+            due: Vec::new(),
+            think: Span::ZERO,
+            round: None,
+            held: None,
+            unacknowledged: false,
+        }
+    }
+
     /// Returns the due operations of an overloaded class, or of all threads if they are overloaded: their
     /// completions lag ever further behind. The observations until `until` decide this.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
@@ -209,7 +231,7 @@ impl Wanted {
                 measurement
             }
             (None, _) => {
-                let first = (self.begin + FIRST_LOOK).min(self.latest_warm());
+                let first = first_look(self.begin).min(self.latest_warm());
                 Measurement::open(self.begin, LOG_FIRST_BATCH, first)
             }
         }
@@ -250,6 +272,33 @@ impl Wanted {
         has_come && ps >= turns.saturating_mul(seen.longest())
     }
 
+    /// Whether a warm-up may end now, after these observations: rate and latency are steady, the later half
+    /// has no trend that matters, and the warm-up was long enough to show one.
+    pub(super) fn is_warm(&self, now: Time, seen: &CompletionSeries) -> bool {
+        let all = seen.batches();
+        let has_turned = |warm: u64| self.has_turned(TURNS / 2, now.as_ps() - warm, seen);
+        warm_until(seen).is_some_and(has_turned)
+            && now - self.begin >= self.queues_settle(all)
+            && Drift::of(&all[all.len() / 2..]).is_within(self.precision)
+    }
+
+    /// Whether rate and mean latency are known after a measured time of this length.
+    pub(super) fn is_known(&self, since: Span, seen: &CompletionSeries) -> bool {
+        self.has_turned(TURNS, since.as_ps(), seen)
+            && since >= self.queues_settle(seen.batches())
+            && is_within(seen, self.precision)
+    }
+
+    /// The time that shows how the queues in the system change. It grows with the square of the mean latency,
+    /// because an operation passes a queue of double length in double time, and a longer queue takes more
+    /// passes to change. At most a small part of the maximum time.
+    fn queues_settle(&self, batches: &[Batch]) -> Span {
+        let all = Batch::all(batches);
+        let mean = if all.timed == 0 { 0 } else { u128::from(all.latency / all.timed) };
+        let square = u64::try_from(mean * mean / u128::from(SHORT_QUEUE.as_ps())).unwrap_or(u64::MAX);
+        Span::from_ps(square.min(self.max_time.as_ps() / MOST_OF_TIME))
+    }
+
     /// Virtual time at which a run without a given duration ends even if it is not settled.
     pub fn latest(&self) -> Time {
         self.begin + self.max_time
@@ -272,13 +321,29 @@ impl Wanted {
 }
 
 /// Shortest time to measure after a warm-up.
-fn least(warmup: Span) -> Span {
+pub(super) fn least(warmup: Span) -> Span {
     FIRST_LOOK.max(Span::from_ps(warmup.as_ps() / 2))
 }
 
 /// Log2 of a batch length in picoseconds that divides `time` into at least [`BATCHES`] batches.
-fn log_batch(time: Span) -> u32 {
+pub(super) fn log_batch(time: Span) -> u32 {
     (time.as_ps() / BATCHES).max(1).ilog2()
+}
+
+/// Time of the first check of a run that begins at `begin`.
+pub(super) fn first_look(begin: Time) -> Time {
+    begin + FIRST_LOOK
+}
+
+/// Time of the check after `now`, if the observed time is `since`.
+pub(super) fn look_after(now: Time, since: Span) -> Time {
+    let (times, parts) = LATER;
+    now + Span::from_ps(since.as_ps() / parts * times).max(FIRST_LOOK)
+}
+
+/// Time of the check that confirms an answer. Intervals of few batches can be narrow by chance.
+pub(super) fn confirm_after(now: Time, since: Span) -> Time {
+    now + Span::from_ps(since.as_ps() / CONFIRMED).max(Span::from_ps(1))
 }
 
 /// The last picosecond before `end`. At `end` itself, threads have ended.
@@ -307,19 +372,16 @@ impl Ending {
 
     /// Time of the next check, if the observed time began at `since` and should end at `latest`.
     fn later(&self, now: Time, since: Time, latest: Time) -> Time {
-        let (times, parts) = LATER;
-        let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
         // Only a run with a given duration continues past the latest time.
-        let next = now + step;
+        let next = look_after(now, now - since);
         let next = if now < latest { next.min(latest) } else { next };
         self.measurement.look_at(next);
         next
     }
 
-    /// Time of the check that confirms the answer. Intervals of few batches can be narrow by chance.
+    /// Time of the check that confirms the answer.
     fn confirm(&self, now: Time, since: Time) -> Time {
-        let step = Span::from_ps((now - since).as_ps() / CONFIRMED).max(Span::from_ps(1));
-        let next = now + step;
+        let next = confirm_after(now, now - since);
         self.measurement.look_at(next);
         next
     }
@@ -349,19 +411,16 @@ impl Ending {
         let now = run.now();
         let seen = self.measurement.series().until(now);
         let latest = self.wanted.latest_warm();
-        let warm = warm_until(&seen).filter(|warm| {
-            let since = now.as_ps() - warm;
-            self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
-        });
+        let warm = self.wanted.is_warm(now, &seen) && self.is_level(self.lead.lately());
         match (warm, self.state) {
             // An overloaded run never becomes steady.
             _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
-            (Some(_), State::Warm) => self.begin(run, Warmed::Steady),
+            (true, State::Warm) => self.begin(run, Warmed::Steady),
             // The run is not steady by now. The rest of the time is measured, and the result is marked as
             // unsettled.
             _ if now >= latest => self.begin(run, Warmed::MaxTime),
             (warm, _) => {
-                self.state = if warm.is_some() { State::Warm } else { State::Warming };
+                self.state = if warm { State::Warm } else { State::Warming };
                 self.later(now, self.wanted.begin, latest)
             }
         }
@@ -418,8 +477,7 @@ impl Ending {
     fn is_known(&self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
         let since = now - self.measurement.from();
-        let is_long = self.wanted.has_turned(TURNS, since.as_ps(), &seen);
-        is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
+        self.is_level(self.lead.grown()) && self.wanted.is_known(since, &seen)
     }
 
     /// Ends the measurement and the threads at `end`.
@@ -440,9 +498,16 @@ impl Ending {
     }
 }
 
-/// Whether rate and mean latency of a series have intervals within the precision.
+/// Whether rate and mean latency of a series have intervals within the precision, even if their trends
+/// continue.
 fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
-    are_within(Means::of(seen.batches(), seen.length()), precision)
+    are_within(long_run(seen), precision)
+}
+
+/// The means of a series with intervals that hold the long-run means, even if trends continue.
+pub fn long_run(seen: &CompletionSeries) -> Option<Means> {
+    let means = Means::of(seen.batches(), seen.length())?;
+    Some(Drift::of(seen.batches()).widens(means))
 }
 
 /// The half-width of the widest interval, relative to its mean and the precision: 1 if it just settles.
@@ -517,8 +582,7 @@ impl Ending {
             State::Ending => now,
             State::Measuring | State::Known => {
                 let seen = self.measurement.series().until(now);
-                let part = Means::of(seen.batches(), seen.length())
-                    .map_or(1.0, |means| width(means, self.wanted.precision));
+                let part = long_run(&seen).map_or(1.0, |means| width(means, self.wanted.precision));
                 self.check_after(now, from, part * part)
             }
         }
@@ -529,10 +593,9 @@ impl Ending {
     fn check_after(&self, now: Time, from: Time, times: f64) -> Time {
         let latest = self.wanted.latest().max(self.measurement.look());
         let needed = (now - from).as_ps() as f64 * times;
-        let (grow, parts) = LATER;
         let mut check = self.measurement.look();
         while check < latest && ((check - from).as_ps() as f64) < needed {
-            check = check + Span::from_ps((check - from).as_ps() / parts * grow).max(FIRST_LOOK);
+            check = look_after(check, check - from);
         }
         check.min(latest)
     }
