@@ -177,6 +177,26 @@ fn parts_together_are_the_whole() {
 }
 
 #[test]
+fn curves_have_units_intervals_and_the_profile() {
+    let directory = directory("units");
+    let svg = |line: &str| {
+        said(&directory, &format!("{line} --svg curves.svg"));
+        std::fs::read_to_string(directory.join("curves.svg")).expect("a file")
+    };
+    let has = |svg: &str, part: &str| svg.lines().any(|line| line.trim() == part);
+    let sizes = svg(&format!("{} --profile cx3 --over size=64..1024*4", READS.replace("20us", "100us")));
+    for part in ["size, bytes", "rate, Mops", "99th percentile of latency, us", "cx3", "95% interval"] {
+        assert!(has(&sizes, part), "{part}: {sizes}");
+    }
+    assert!(!has(&sizes, "all"), "a single curve needs no name");
+    let open = "sweep --verb read --machines 2 --threads 1 --warmup 5us --duration 300us --arrivals poisson";
+    let rates = svg(&format!("{open} --over rate=1000000,2000000,90000000"));
+    for part in ["rate, operations per second", "cib", "overload: latency grows without limit"] {
+        assert!(has(&rates, part), "{part}: {rates}");
+    }
+}
+
+#[test]
 fn the_knee_is_between_loads_that_were_tried() {
     let directory = directory("knee");
     // At least 100 latencies must lie beyond p99, so at least 10000 latencies must be measured.

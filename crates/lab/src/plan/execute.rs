@@ -22,6 +22,9 @@ pub struct Control<'a> {
     pub max_wall: Option<Duration>,
     /// Wall-clock time at which all work ends, with the results known so far.
     pub deadline: Option<Instant>,
+    /// Wall-clock time at which a run should end, because other runs need the rest of the time to the
+    /// deadline. A run is not cut short during its set-up.
+    pub share: Option<Instant>,
     /// Receives the progress of the runs.
     pub watch: &'a dyn Watch,
 }
@@ -29,7 +32,7 @@ pub struct Control<'a> {
 impl Control<'static> {
     /// Settings without a watcher or a stop. As many runs at a time as cores.
     pub fn quiet() -> Control<'static> {
-        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, deadline: None, watch: &() }
+        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, deadline: None, share: None, watch: &() }
     }
 }
 
@@ -37,7 +40,7 @@ impl Control<'_> {
     /// The stop conditions of a run that begins now.
     pub(crate) fn stop(&self) -> Stop {
         let at = self.max_wall.map(|wall| Instant::now() + wall).into_iter().chain(self.deadline).min();
-        Stop { interrupt: self.interrupt.clone(), at, pace: Arc::default() }
+        Stop { interrupt: self.interrupt.clone(), at, share: self.share, pace: Arc::default() }
     }
 
     /// Whether no further run may begin, because of an interrupt or the deadline.
@@ -49,12 +52,13 @@ impl Control<'_> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// These settings with a deadline after this share of the time that is left.
+    /// These settings for runs that should end after this share of the time that is left.
     #[must_use]
     pub(crate) fn within(&self, share: f64) -> Self {
         let now = Instant::now();
-        let deadline = self.deadline.map(|at| now + at.saturating_duration_since(now).mul_f64(share));
-        Control { deadline, ..self.clone() }
+        let until = self.share.or(self.deadline);
+        let share = until.map(|at| now + at.saturating_duration_since(now).mul_f64(share));
+        Control { share, ..self.clone() }
     }
 }
 
@@ -272,7 +276,7 @@ mod tests {
             let budget = Needs { bytes: u64::MAX, threads: u64::MAX };
             let ends = Mutex::new(Vec::new());
             let make = |run: &Run, stop: &Stop| {
-                let at = stop.at.expect("there is a deadline").duration_since(begin);
+                let at = stop.share.or(stop.at).expect("there is a deadline").duration_since(begin);
                 ends.lock().unwrap().push((at.as_secs_f64() / 100.0).round() as u32);
                 nothing(run, stop)
             };

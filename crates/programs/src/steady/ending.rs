@@ -112,6 +112,8 @@ pub struct Stop {
     pub interrupt: Arc<AtomicBool>,
     /// Wall-clock time at which the run must stop.
     pub at: Option<Instant>,
+    /// Wall-clock time at which the run should stop if its set-up is over, because other runs need the rest.
+    pub share: Option<Instant>,
     /// The progress of the run, which the run writes.
     pub pace: Arc<Pace>,
 }
@@ -122,8 +124,17 @@ impl Stop {
         if self.interrupt.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
         }
-        self.at.filter(|at| Instant::now() >= *at).map(|_| Ended::MaxWall)
+        is_past(self.at).then_some(Ended::MaxWall)
     }
+
+    /// Why a run whose set-up is over must stop now; `None` if it may go on.
+    fn reason_after_set_up(&self) -> Option<Ended> {
+        self.reason().or_else(|| is_past(self.share).then_some(Ended::MaxWall))
+    }
+}
+
+fn is_past(time: Option<Instant>) -> bool {
+    time.is_some_and(|time| Instant::now() >= time)
 }
 
 /// How a run and its warm-up ended.
@@ -536,20 +547,20 @@ impl Steer for Ending {
         if matches!(self.state, State::Warming | State::Warm) {
             self.expect(now);
         }
-        !matches!(self.state, State::Ending) && self.stop.reason().is_some()
+        !matches!(self.state, State::Ending) && self.reason(now).is_some()
     }
 }
 
 impl Ending {
     /// Decides at a check how the run continues. Returns the time of the next check.
     fn decide(&mut self, run: &mut SteeredRun<'_>) -> Time {
-        match (self.state, self.stop.reason()) {
+        match (self.state, self.reason(run.now())) {
             // The threads' time to finish is over.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
             // Nothing has been measured yet, and a run out of wall-clock time measures only if its set-up is
             // over.
-            (_, Some(why)) if why == Ended::Interrupted || run.now() < self.wanted.begin => {
+            (_, Some(why)) if why == Ended::Interrupted || !self.is_set_up(run.now()) => {
                 self.course().stopped = true;
                 run.now()
             }
@@ -560,6 +571,16 @@ impl Ending {
             (State::Measuring | State::Known, None) => self.measuring(run),
             (State::Warming | State::Warm, None) => self.warming(run),
         }
+    }
+
+    /// Whether the set-up of the threads is over.
+    fn is_set_up(&self, now: Time) -> bool {
+        now > self.wanted.begin
+    }
+
+    /// Why the run must stop now.
+    fn reason(&self, now: Time) -> Option<Ended> {
+        if self.is_set_up(now) { self.stop.reason_after_set_up() } else { self.stop.reason() }
     }
 
     /// Publishes the expected end of the run.
