@@ -174,13 +174,13 @@ fn the_whole_command_ends_in_time() {
     assert_eq!(report["interrupted"], true);
 }
 
-/// A store that takes many seconds to fill.
-const LARGE: &str = "simulate --system herd-kv --pairs 8000000 --cores 14";
+/// A store that takes longer to fill than [`the_set_up_is_watched`] allows.
+const LARGE: &str = "simulate --system herd-kv --pairs 500000 --cores 14";
 
 #[test]
 fn the_set_up_is_watched() {
     let begin = Instant::now();
-    let output = limited(&format!("{LARGE} --max-wall 50ms"));
+    let output = limited(&format!("{LARGE} --max-wall 5ms"));
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let wanted = "doorbell: the wall-clock time (--max-wall) was over before anything was measured";

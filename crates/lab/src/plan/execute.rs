@@ -32,7 +32,14 @@ pub struct Control<'a> {
 impl Control<'static> {
     /// Settings without a watcher or a stop. As many runs at a time as cores.
     pub fn quiet() -> Control<'static> {
-        Control { interrupt: Arc::default(), jobs: cores(), max_wall: None, deadline: None, share: None, watch: &() }
+        Control {
+            interrupt: Arc::default(),
+            jobs: cores(),
+            max_wall: None,
+            deadline: None,
+            share: None,
+            watch: &(),
+        }
     }
 }
 

@@ -183,7 +183,10 @@ fn certainty(
 ) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
-        return intervals;
+        // If a run is cut short, its batches may be too long to hold any completion.
+        let is_cut = !course.0.ended.is_repeatable();
+        let unsettled = if is_cut { unsettled(series, span, None, course, wanted) } else { None };
+        return Certainty { unsettled, ..intervals };
     }
     let (ended, plain) = (course.0.ended, Means::of(series.batches(), series.length()));
     // A run that ends at its answer allows for trends. Otherwise, a trend is reported in words.

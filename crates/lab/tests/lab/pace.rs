@@ -156,3 +156,21 @@ fn thinking_is_part_of_the_bound_of_a_window() {
     assert!((2e3 / thinking.0 - 2e3 / usual.0 - 3e3).abs() < 1e-6, "{usual:?} {thinking:?}");
     assert_eq!(usual.1, thinking.1, "an operation takes as long");
 }
+
+/// If all clients began all of their operations at once, they would READ buckets together and then entries
+/// together. Their stages then lock, port by port, and after 25 ms the rate would be 20% lower.
+#[test]
+fn readers_of_a_store_do_not_drift() {
+    let rate = |warmup: &str| {
+        let toml = format!(
+            "system = \"read-kv\"\nclients = 80\nvalue = 1024\nwarmup = \"{warmup}\"\nduration = \"1ms\""
+        );
+        let given = doorbell_lab::Given::from_toml("w.toml", &toml, &doorbell_lab::fields()).unwrap();
+        let run = doorbell_lab::Run::asked(doorbell_lab::Asked::of(&given).unwrap()).unwrap();
+        doorbell_lab::simulate(&run, &doorbell_lab::Control::quiet()).unwrap().mops
+    };
+    let (early, late) = (rate("1ms"), rate("8ms"));
+    // Read completions of the server's PCIe link limit the rate.
+    assert!(early > 10.5 && early < 11.1, "{early}");
+    assert!((late / early - 1.0).abs() < 0.02, "{early} M/s after 1 ms, {late} M/s after 8 ms");
+}
