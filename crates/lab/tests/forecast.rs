@@ -130,8 +130,8 @@ fn compare(one: &str, other: &str) {
 #[test]
 fn forecasts_of_ten_commands_hold() {
     simulate("verb = \"read\"\nmachines = 3\nduration = \"3ms\"");
-    simulate("verb = \"send\"\nprecision = \"0.1%\"");
-    simulate("verb = \"write\"\ntransport = \"rc\"\nsize = 1024\nprecision = \"0.1%\"");
+    simulate("verb = \"send\"\nmachines = 3\nthreads = 4\nduration = \"2ms\"");
+    simulate("verb = \"write\"\ntransport = \"rc\"\nsize = 1024\nmachines = 3\nthreads = 2");
     simulate("system = \"rpc\"\nclients = 24\ncores = 4");
     simulate("system = \"read-kv\"\nclients = 20\nduration = \"2ms\"");
     explain(&["verb=read", "machines=3", "threads=2"]);

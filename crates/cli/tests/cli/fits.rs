@@ -9,7 +9,7 @@ const OPTIONAL: [&str; 39] = [
     "overload",
     "cut_short",
     "shard",
-    "missing",
+    "knee",
     "class",
     "classes",
     "kinds",
@@ -117,7 +117,7 @@ pub(crate) fn only(name: &str, json: &Value) {
 fn has_any_option(name: &str, at: &str) -> bool {
     match name {
         "sweep" => at == "/workload" || at.ends_with("/at"),
-        "compare" => at == "/options" || at.contains("/workload"),
+        "compare" => at.starts_with("/options") || at.contains("/workload"),
         _ => false,
     }
 }
