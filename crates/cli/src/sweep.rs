@@ -96,7 +96,8 @@ impl Out<'_> {
     }
 }
 
-/// The rows of a sweep. In a terminal and a file of values, they appear as they come. JSON appears at the end.
+/// The rows of a sweep. On stdout and in the file of values, they appear as they come. JSON appears at the
+/// end.
 fn rows<'a>(args: &'a SweepArgs, over: Vec<Axis>, bar: &'a Bar) -> Rows<'a, Point> {
     let mut table = Stream::new(&columns(&over));
     let mut first = true;

@@ -119,7 +119,7 @@ impl Known {
         }
     }
 
-    /// Whether the result of a run is known. While runs are made, a caller may want a run that is in progress.
+    /// Whether the result of a run is known. While runs are made, a caller may want one that is in progress.
     fn knows(&self, run: &Run) -> bool {
         self.lock().known.contains_key(&run.key())
     }

@@ -109,9 +109,9 @@ impl Plan {
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Runs the points of a shard, or all points, in order. If the work is cut short, the result has the points
-    /// known so far. `each` receives each point as soon as its result is final, with the point's index in the
-    /// shard. It may be called from several threads.
+    /// Runs the points of a shard, or all points, in order. If the work is cut short, the result has the
+    /// points known so far. `each` receives each point as soon as its result is final, with the point's index
+    /// in the shard. It may be called from several threads.
     ///
     /// # Errors
     /// If a point fails.

@@ -77,9 +77,9 @@ impl Drift {
     }
 }
 
-/// The line through a number of the batches. The batches are joined until their deviations from the line are
-/// independent. If they never become independent, the line is a curve. `None` if there are too few batches, or
-/// if some batch lacks the number.
+/// The line through a number of the batches. The batches are joined until their deviations from the line
+/// are independent. If they never become independent, the line is a curve. `None` if there are too few
+/// batches, or if some batch lacks the number.
 fn line(batches: &[Batch], number: impl Fn(&Batch) -> Option<f64>) -> Option<Line> {
     let mut each = batches.len().div_ceil(MOST).max(1);
     let mut last = None;
