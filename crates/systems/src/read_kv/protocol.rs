@@ -240,8 +240,9 @@ impl Program for ReadKvClient {
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
         let mut next = None;
         let interval = self.interval.begin(&p);
-        // Each READ that completes opens a place for another operation. If all operations began at once, all
-        // clients would READ buckets together, and then entries together, for tens of milliseconds.
+        // Each READ that completes, and each PUT that ends, opens a place for another operation. If all
+        // operations began at once, all clients would READ buckets together, and then entries together, for
+        // tens of milliseconds.
         let mut open = if self.load.windows { outstanding } else { 1 };
         while p.now() < interval.end() {
             let mut busy = false;
@@ -265,9 +266,9 @@ impl Program for ReadKvClient {
                 busy = true;
             }
             let has_read = reader.poll(&mut gotten)?;
-            open = outstanding.min(open + u32::from(has_read));
             busy |= has_read;
             busy |= rpc.poll::<Reply>(&mut put)?;
+            open = outstanding.min(open + u32::from(has_read) + put.len() as u32);
             for g in gotten.drain(..) {
                 let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
                 measured.operation(&interval, g.began, p.now(), how);
