@@ -191,7 +191,7 @@ fn columns(names: usize) -> [(&'static str, Align, usize); 9] {
 fn cells(side: &Side) -> Vec<String> {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let Some(found) = &side.found else {
-        return vec![side.name.clone(), "not run".into()];
+        return vec![side.name.clone(), "no result".into()];
     };
     let latency = &found.latency_ns;
     vec![
@@ -202,7 +202,7 @@ fn cells(side: &Side) -> Vec<String> {
         match side.beyond_intervals {
             Some(true) => "differs".into(),
             Some(false) => "within the intervals".into(),
-            None if side.change.is_some() => "intervals not known".into(),
+            None if side.change.is_some() => "not known".into(),
             None => String::new(),
         },
         report::mean(latency.mean, None),

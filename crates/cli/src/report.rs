@@ -18,7 +18,7 @@ fn warmed(measured: &MeasuredTime) -> &'static str {
         Some(Warmed::Steady) => "until steady",
         Some(Warmed::Overload) => "until overload: fewer operations complete than are due",
         Some(Warmed::MaxTime) => "not steady after two thirds of --max-time",
-        Some(Warmed::MaxWall) => "not steady after --max-wall",
+        Some(Warmed::MaxWall) => "cut short after two thirds of --max-wall",
     }
 }
 

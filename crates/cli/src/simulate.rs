@@ -10,7 +10,7 @@ use crate::extrapolation::Told;
 use crate::progress::{self, Bar};
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
+use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Watch, Work};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -35,10 +35,14 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let bar = Bar::new(doorbell_lab::cores(), deadline);
     let watch = Watched { bar: &bar, seen: &seen };
     let control = control(deadline, &interrupt.flag, &watch);
-    let outcome = match args.explain {
-        true => doorbell_lab::explain(&run, &control)
+    let outcome = match (args.explain, args.uncertainty) {
+        (true, _) => doorbell_lab::explain(&run, &control)
             .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
-        false => doorbell_lab::simulate(&run, &control),
+        (false, true) => {
+            watch.expected(1 + uncertainty::DRAWS);
+            doorbell_lab::simulate(&run, &control.before_reruns(uncertainty::DRAWS))
+        }
+        (false, false) => doorbell_lab::simulate(&run, &control),
     };
     let outcome = outcome.map_err(|e| seen.without_result(&e))?;
     // A run in which no operation completed has no interval.

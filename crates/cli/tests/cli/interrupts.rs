@@ -160,6 +160,8 @@ fn the_whole_command_ends_in_time() {
     let text = String::from_utf8_lossy(&compared.stdout).into_owned();
     assert_eq!(compared.status.code(), Some(0), "{compared:?}");
     assert_eq!(text.matches("the wall-clock time (--max-wall) is over").count(), 2, "{text}");
+    // Without settled rates, nothing is known about their difference.
+    assert!(text.contains("  not known  ") && !text.contains("differs"), "{text}");
     // A run leaves time for its reruns.
     let explained = limited(&format!("simulate {small} --duration 900s --explain --max-wall 3s --json"));
     assert_eq!(explained.status.code(), Some(0), "{explained:?}");

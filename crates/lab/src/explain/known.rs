@@ -35,13 +35,6 @@ pub(super) const RERUNS: usize = 25;
 /// Reruns of one run keep at least this many cores busy.
 const CORES_PER_RUN: usize = 8;
 
-/// Share of the time until the deadline for the runs themselves, if reruns follow that take as long each.
-pub(super) fn share_of_runs(runs: usize, reruns: usize, jobs: usize) -> f64 {
-    let jobs = jobs.max(1);
-    let (own, other) = (runs.div_ceil(jobs) as f64, (runs * reruns) as f64 / jobs as f64);
-    own / (own + other)
-}
-
 /// Returns the results of runs in order, with their bottlenecks if `explain` is set. The runs are made in
 /// order, and `each` receives each final result. A result is `None` if the work was cut short before it was
 /// known. If it was cut short between a run and its reruns, the bottleneck is not confirmed.
@@ -55,6 +48,9 @@ pub(crate) fn results(
     control: &Control<'_>,
     each: &Each<'_>,
 ) -> Result<Vec<Option<Outcome>>, Failed> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
     let results = Results { runs, known, control };
     let plain = results.plain(explain, each)?;
     match explain {
@@ -88,7 +84,7 @@ impl Results<'_> {
         let mut control = self.control.clone();
         if explain {
             control.watch.expected(RERUNS * self.runs.len());
-            control = control.within(share_of_runs(self.runs.len(), RERUNS, control.jobs));
+            control = control.all_before_reruns(self.runs.len(), RERUNS);
         }
         self.known.find_out(&control, Making::Shared, &tell);
         let result = |(at, key): (usize, &Key)| match self.known.get(key) {
@@ -135,6 +131,22 @@ impl Results<'_> {
                 return Ok(all.into_iter().map(Result::ok).collect());
             }
             self.known.find_out(self.control, Making::LongestFirst, &|| ());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// A search without short points, or an empty shard.
+    #[test]
+    fn no_runs_have_no_results() {
+        let deadline = Some(Instant::now() + Duration::from_secs(600));
+        let control = Control { deadline, ..Control::quiet() };
+        for explain in [false, true] {
+            assert_eq!(results(&[], explain, &Known::default(), &control, &|_, _| ()), Ok(Vec::new()));
         }
     }
 }

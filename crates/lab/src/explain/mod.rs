@@ -25,7 +25,7 @@ use crate::run_error::SimulateError;
 use asker::gain;
 use doorbell_nic::More;
 use doorbell_workload::Resolved;
-use known::{RERUNS, share_of_runs};
+use known::RERUNS;
 use observe::{Explained, observed};
 
 /// Makes a run, and reruns it with more of each resource. The bottleneck is the resource whose increase
@@ -38,7 +38,7 @@ use observe::{Explained, observed};
 pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let reruns = RERUNS + advice::MOST;
     control.watch.expected(reruns + 1);
-    let base = simulate(run, &control.within(share_of_runs(1, reruns, control.jobs)))?;
+    let base = simulate(run, &control.before_reruns(reruns))?;
     let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
     control.watch.expected(advice::MOST);
     let Some(more) = best.filter(|_| !run.profiles.are_alike()) else { return Ok(outcome) };

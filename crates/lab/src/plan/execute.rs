@@ -25,6 +25,9 @@ pub struct Control<'a> {
     /// Wall-clock time at which a run should end, because other runs need the rest of the time to the
     /// deadline. A run is not cut short during its set-up.
     pub share: Option<Instant>,
+    /// Wall-clock time at which a run should end if it has measured for half of its warm-up, because reruns
+    /// follow that take as long.
+    pub early: Option<Instant>,
     /// Receives the progress of the runs.
     pub watch: &'a dyn Watch,
 }
@@ -38,6 +41,7 @@ impl Control<'static> {
             max_wall: None,
             deadline: None,
             share: None,
+            early: None,
             watch: &(),
         }
     }
@@ -47,7 +51,8 @@ impl Control<'_> {
     /// The stop conditions of a run that begins now.
     pub(crate) fn stop(&self) -> Stop {
         let at = self.max_wall.map(|wall| Instant::now() + wall).into_iter().chain(self.deadline).min();
-        Stop { interrupt: self.interrupt.clone(), at, share: self.share, pace: Arc::default() }
+        let Control { interrupt, share, early, .. } = self;
+        Stop { interrupt: interrupt.clone(), at, share: *share, early: *early, pace: Arc::default() }
     }
 
     /// Whether no further run may begin, because of an interrupt or the deadline.
@@ -60,13 +65,38 @@ impl Control<'_> {
     }
 
     /// These settings for runs that should end after this share of the time that is left.
-    #[must_use]
-    pub(crate) fn within(&self, share: f64) -> Self {
+    fn within(&self, share: f64) -> Self {
         let now = Instant::now();
-        let until = self.share.or(self.deadline);
-        let share = until.map(|at| now + at.saturating_duration_since(now).mul_f64(share));
-        Control { share, ..self.clone() }
+        let of = |until: Instant| now + until.saturating_duration_since(now).mul_f64(share);
+        let (share, early) = (self.share.or(self.deadline).map(of), self.early.map(of));
+        Control { share, early, ..self.clone() }
     }
+
+    /// These settings for a run before this number of reruns, each of which takes as long as the run. The run
+    /// ends early if it has measured enough, so that the reruns fit. Otherwise, it continues.
+    #[must_use]
+    pub fn before_reruns(&self, reruns: usize) -> Self {
+        Control { early: self.early(1, reruns), ..self.clone() }
+    }
+
+    /// These settings for runs that together should end after half of the time that is left, because each has
+    /// this number of reruns. A run ends earlier if it has measured enough, so that the reruns fit.
+    pub(crate) fn all_before_reruns(&self, runs: usize, reruns: usize) -> Self {
+        Control { early: self.early(runs, reruns), ..self.within(0.5) }
+    }
+
+    /// Wall-clock time at which these runs should end, so that their reruns fit.
+    fn early(&self, runs: usize, reruns: usize) -> Option<Instant> {
+        self.within(share_of_runs(runs, reruns, self.jobs)).share
+    }
+}
+
+/// Share of the time for runs, if so many reruns of each run follow that take as long each. All of it without
+/// runs.
+fn share_of_runs(runs: usize, reruns: usize, jobs: usize) -> f64 {
+    let jobs = jobs.max(1);
+    let (own, other) = (runs.div_ceil(jobs) as f64, (runs * reruns) as f64 / jobs as f64);
+    if runs == 0 { 1.0 } else { own / (own + other) }
 }
 
 /// The order in which runs start, and the use of runs that the deadline cuts short.
@@ -77,8 +107,8 @@ pub enum Making {
     LongestFirst,
     /// Runs start in the given order. A run that the deadline cuts short has no result.
     InOrder,
-    /// Runs start in the given order. A run that the deadline cuts short has the result known so far. Each
-    /// run gets an even share of the time that is left.
+    /// Runs start in the given order. A run that the deadline cuts short has the result known so far, if it
+    /// has one. Each run gets an even share of the time that is left.
     Shared,
 }
 
@@ -144,7 +174,8 @@ impl Queue {
 }
 
 /// Makes all runs. Calls `done` from several threads, with the index and the result of each run. A failure,
-/// an interrupt or the deadline keeps further runs from starting. `done` is not called for them.
+/// an interrupt or the deadline keeps further runs from starting. `done` is not called for them. A run
+/// without a result within its share of the time ends with [`SimulateError::OutOfTime`].
 pub(crate) fn execute(
     runs: &[Run],
     control: &Control<'_>,
@@ -154,9 +185,10 @@ pub(crate) fn execute(
     let budget = Needs { bytes: memory::left() / 10 * 8, threads: MOST_THREADS };
     let make = |run: &Run, stop: &Stop| {
         let ran = run.run(stop, &())?.unless_interrupted()?;
-        match making {
-            Making::Shared => Ok(ran),
-            _ if ran.ended() == Ended::MaxWall && control.is_late() => Err(SimulateError::OutOfTime),
+        match (making, ran.ended()) {
+            (Making::Shared, Ended::MaxWall) if ran.completed() => ran.unless_out_of_time(),
+            (Making::Shared, Ended::MaxWall) => Err(SimulateError::OutOfTime),
+            (_, Ended::MaxWall) if control.deadline.is_some() => Err(SimulateError::OutOfTime),
             _ => Ok(ran),
         }
     };
@@ -186,7 +218,7 @@ fn execute_by(
     let work = || {
         let mut held = lock();
         loop {
-            if control.is_late() {
+            if control.is_over() {
                 held.left.clear();
             }
             if held.left.is_empty() {
@@ -205,7 +237,8 @@ fn execute_by(
             control.watch.began(costs[number], &stop.pace);
             let ended = make(&runs[number], &stop);
             control.watch.ended(&stop.pace);
-            let failed = ended.is_err();
+            // A run that only had no result within its share of the time keeps no other run from starting.
+            let failed = ended.as_ref().is_err_and(|error| !error.is_cut());
             done(number, ended);
             held = lock();
             held.taken = held.taken.without(needs[number]);
@@ -271,6 +304,9 @@ mod tests {
         assert_eq!(order(&runs, Making::InOrder, &nothing), [0, 1, 2]);
         let fails = |_: &Run, _: &Stop| Err(SimulateError::Unfinished { machine: 0, thread: 0 });
         assert_eq!(order(&runs, Making::LongestFirst, &fails), [1]);
+        // The share of each run is over before its set-up is.
+        let late = |_: &Run, _: &Stop| Err(SimulateError::OutOfTime);
+        assert_eq!(order(&runs, Making::Shared, &late), [0, 1, 2]);
     }
 
     #[test]
@@ -295,6 +331,23 @@ mod tests {
         // Four runs of two threads: half of the time for the first two, and what is left for the last two.
         assert_eq!(shares(Making::Shared), [5, 5, 10, 10]);
         assert_eq!(shares(Making::LongestFirst), [10; 4]);
+    }
+
+    #[test]
+    fn runs_leave_time_for_their_reruns() {
+        let begin = Instant::now();
+        let control =
+            Control { jobs: 1, deadline: Some(begin + Duration::from_secs(1000)), ..Control::quiet() };
+        let seconds = |at: Option<Instant>| at.map(|at| (at - begin).as_secs_f64().round() as u32);
+        let one = control.before_reruns(9);
+        assert_eq!((seconds(one.early), seconds(one.share)), (Some(100), None));
+        let four = control.all_before_reruns(4, 9);
+        assert_eq!((seconds(four.early), seconds(four.share)), (Some(100), Some(500)));
+        // Each of the four runs has a quarter of both.
+        let first = four.within(0.25);
+        assert_eq!((seconds(first.early), seconds(first.share)), (Some(25), Some(125)));
+        assert_eq!(seconds(control.all_before_reruns(0, 9).early), Some(1000));
+        assert_eq!(Control::quiet().before_reruns(9).early, None);
     }
 
     #[test]

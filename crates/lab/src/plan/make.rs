@@ -10,13 +10,13 @@ use std::sync::Mutex;
 /// confirmed by reruns.
 ///
 /// # Errors
-/// If the machine lacks memory for the run, the simulation fails, or the run was stopped before anything was
-/// measured.
+/// If the machine lacks memory for the run, the simulation fails, or the run was stopped before more than a
+/// few operations were measured.
 pub fn simulate(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let (cost, stop) = (run.cost(), control.stop());
     control.watch.planned(&[cost]);
     control.watch.began(cost, &stop.pace);
-    let outcome = run.run(&stop, control.watch);
+    let outcome = run.run(&stop, control.watch).and_then(Outcome::unless_out_of_time);
     control.watch.ended(&stop.pace);
     control.watch.done(run.name());
     outcome

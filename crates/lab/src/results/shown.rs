@@ -171,7 +171,10 @@ fn overrun(end: Time, ended: Ended, wanted: &Wanted) -> Option<Duration> {
 /// Why nothing completed in the measured time.
 fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     let waits = Some(course.waits.clone()).filter(|waits| !waits.is_empty());
-    let short = || "an operation takes longer, and no thread waits for anything";
+    let short = || match course.warmed {
+        Some(Warmed::MaxWall) => "the warm-up was cut short, and took most of the wall-clock time",
+        _ => "an operation takes longer, and no thread waits for anything",
+    };
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
@@ -250,7 +253,11 @@ fn unsettled(
             let later = overrun.map_or_else(String::new, later);
             return within(&format!("the {max_time} of virtual time (--max-time) are over{later}"));
         }
-        Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
+        Ended::MaxWall => {
+            let is_cut = course.warmed == Some(Warmed::MaxWall);
+            let cut = if is_cut { ", and the warm-up was cut short" } else { "" };
+            return within(&format!("the run's share of the wall-clock time (--max-wall) is over{cut}"));
+        }
         Ended::Interrupted => return within("the run is interrupted"),
         Ended::Duration => {}
     }

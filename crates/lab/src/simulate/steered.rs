@@ -38,7 +38,8 @@ pub(crate) fn watched(config: SimConfig, stop: &Stop) -> SimConfig {
 /// The error of a run that had to stop before anything was measured.
 pub(crate) fn stopped(stop: &Stop) -> SimulateError {
     match stop.reason() {
-        Some(Ended::MaxWall) => SimulateError::OutOfTime,
-        _ => RunError::Interrupted.into(),
+        Some(Ended::Interrupted) => RunError::Interrupted.into(),
+        // The run's share of the time may be over before its whole time is.
+        _ => SimulateError::OutOfTime,
     }
 }

@@ -10,9 +10,10 @@
 //!    since [`Wanted::begin`].
 //! 3. *End.* The threads of the run get time to finish ([`GRACE`]).
 //!
-//! Overload, an interrupt and a limit of wall-clock time end a phase earlier. The run is checked repeatedly.
-//! The time between two checks grows with the observed time. Decisions depend only on virtual times and
-//! counts.
+//! Overload, an interrupt and a limit of wall-clock time end a phase earlier. A warm-up ends when two thirds
+//! of the wall-clock time after the set-up are over, so that a third remains to measure. Such a run never
+//! counts as settled. The run is checked repeatedly. The time between two checks grows with the observed
+//! time. Without a limit of wall-clock time, decisions depend only on virtual times and counts.
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
@@ -84,6 +85,11 @@ impl Ended {
         matches!(self, Ended::Duration | Ended::Settled)
     }
 
+    /// Whether a limit of time or an interrupt ended the run before its answer was known.
+    pub fn is_cut_off(self) -> bool {
+        matches!(self, Ended::MaxTime | Ended::MaxWall | Ended::Interrupted)
+    }
+
     /// Whether a repeated run would end at the same virtual time.
     pub fn is_repeatable(self) -> bool {
         !matches!(self, Ended::MaxWall | Ended::Interrupted)
@@ -100,8 +106,8 @@ pub enum Warmed {
     Overload,
     /// Two thirds of the virtual time were over before rate and latency were steady.
     MaxTime,
-    /// The wall-clock time was over before rate and latency were steady. Another run may end at another
-    /// virtual time.
+    /// Two thirds of the wall-clock time were over before rate and latency were steady, or before the given
+    /// warm-up was over. Another run may end at another virtual time.
     MaxWall,
 }
 
@@ -114,6 +120,9 @@ pub struct Stop {
     pub at: Option<Instant>,
     /// Wall-clock time at which the run should stop if its set-up is over, because other runs need the rest.
     pub share: Option<Instant>,
+    /// Wall-clock time at which the run should stop if it has measured for half of its warm-up, because other
+    /// runs take as long as this one.
+    pub early: Option<Instant>,
     /// The progress of the run, which the run writes.
     pub pace: Arc<Pace>,
 }
@@ -130,6 +139,15 @@ impl Stop {
     /// Why a run whose set-up is over must stop now; `None` if it may go on.
     fn reason_after_set_up(&self) -> Option<Ended> {
         self.reason().or_else(|| is_past(self.share).then_some(Ended::MaxWall))
+    }
+
+    /// Wall-clock time at which the warm-up of a run must end whose set-up ends now. `None` without a limit.
+    /// If other runs follow, half of the time is theirs, unless this run has a share of its own.
+    fn latest_warm(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let left = self.at.into_iter().chain(self.share).min()?.saturating_duration_since(now);
+        let own = if self.share.is_none() && self.early.is_some() { left / 2 } else { left };
+        Some(now + own / 3 * 2)
     }
 }
 
@@ -205,6 +223,11 @@ pub struct Ending {
     lead: Lead,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
+    /// Whether the end of the set-up has been noticed.
+    is_set_up: bool,
+    /// Wall-clock time at which the warm-up ends even if nothing is steady. `None` without a limit of
+    /// wall-clock time, and before the end of the set-up.
+    warm_by: Option<Instant>,
 }
 
 impl Wanted {
@@ -374,7 +397,17 @@ impl Ending {
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
         let lead = Lead::default();
         let asleep_until = measurement.look();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
+        let ending = Ending {
+            wanted,
+            stop,
+            measurement,
+            state,
+            course: course.clone(),
+            lead,
+            asleep_until,
+            is_set_up: false,
+            warm_by: None,
+        };
         let has_end = ending.measurement.end() != Time::NEVER;
         let first =
             if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
@@ -497,7 +530,11 @@ impl Ending {
         self.measurement.end_at(end);
         run.meter_until(end);
         let mut course = self.course();
-        course.ended = why;
+        // Another run may cut its warm-up short at another time, so this end is not repeatable.
+        course.ended = match (course.warmed, why) {
+            (Some(Warmed::MaxWall), why) if why != Ended::Interrupted => Ended::MaxWall,
+            (_, why) => why,
+        };
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -537,6 +574,7 @@ impl Steer for Ending {
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
+        self.notice_set_up(run.now());
         let next = self.decide(run);
         self.expect(run.now());
         next
@@ -544,10 +582,13 @@ impl Steer for Ending {
 
     fn is_called(&mut self, now: Time) -> bool {
         self.stop.pace.is_at(now);
+        self.notice_set_up(now);
         if matches!(self.state, State::Warming | State::Warm) {
             self.expect(now);
         }
-        !matches!(self.state, State::Ending) && self.reason(now).is_some()
+        !matches!(self.state, State::Ending)
+            && self.is_limited_now()
+            && (self.reason(now).is_some() || self.must_measure(now))
     }
 }
 
@@ -558,29 +599,51 @@ impl Ending {
             // The threads' time to finish is over.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
-            // Nothing has been measured yet, and a run out of wall-clock time measures only if its set-up is
-            // over.
-            (_, Some(why)) if why == Ended::Interrupted || !self.is_set_up(run.now()) => {
+            // Nothing has been measured yet.
+            (_, Some(_)) => {
                 self.course().stopped = true;
                 run.now()
             }
-            (_, Some(why)) => {
-                self.begin(run, Warmed::MaxWall);
-                self.end_at(run.horizon() + FIRST_LOOK, run, why)
-            }
+            (_, None) if self.must_measure(run.now()) => self.begin(run, Warmed::MaxWall),
             (State::Measuring | State::Known, None) => self.measuring(run),
             (State::Warming | State::Warm, None) => self.warming(run),
         }
     }
 
-    /// Whether the set-up of the threads is over.
-    fn is_set_up(&self, now: Time) -> bool {
-        now > self.wanted.begin
+    /// Whether an interrupt has come or any limit of wall-clock time has passed. Reads the clock at most once.
+    fn is_limited_now(&self) -> bool {
+        let Stop { interrupt, at, share, early, .. } = &self.stop;
+        let first = [*at, *share, *early, self.warm_by].into_iter().flatten().min();
+        interrupt.load(Ordering::Relaxed) || is_past(first)
+    }
+
+    /// Sets the latest end of the warm-up when the set-up of the threads is over.
+    fn notice_set_up(&mut self, now: Time) {
+        if !self.is_set_up && now > self.wanted.begin {
+            self.is_set_up = true;
+            self.warm_by = self.stop.latest_warm();
+        }
+    }
+
+    /// Whether the warm-up must end now, because the rest of the wall-clock time is needed to measure.
+    fn must_measure(&self, now: Time) -> bool {
+        now < self.measurement.from() && is_past(self.warm_by) && self.course().warmed.is_none()
     }
 
     /// Why the run must stop now.
     fn reason(&self, now: Time) -> Option<Ended> {
-        if self.is_set_up(now) { self.stop.reason_after_set_up() } else { self.stop.reason() }
+        let why = if self.is_set_up { self.stop.reason_after_set_up() } else { self.stop.reason() };
+        why.or_else(|| self.may_stop_early(now).then_some(Ended::MaxWall))
+    }
+
+    /// Whether the run has measured enough, and other runs need the time.
+    fn may_stop_early(&self, now: Time) -> bool {
+        let from = self.measurement.from();
+        // Before the measurement has its times, `from` is far in the future.
+        self.stop.early.is_some()
+            && now > from
+            && now - from >= least(from - self.wanted.begin)
+            && is_past(self.stop.early)
     }
 
     /// Publishes the expected end of the run.
