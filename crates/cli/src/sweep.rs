@@ -54,16 +54,19 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     late(&sweep, args)
 }
 
-/// Returns an error if points are missing because the wall-clock time was over.
+/// Returns an error if the wall-clock time was over before the sweep and its search were.
 fn late(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
-    let unfinished = sweep.knee.as_ref().is_some_and(|knee| !knee.ended);
-    match (&args.max_wall, sweep.missing.len()) {
-        (Some(time), missing) if missing > 0 || unfinished => {
-            let points = counted(missing as u64, "point");
-            Err(Exit::out_of_time(*time, &format!("{points} without a result")))
-        }
-        _ => Ok(()),
-    }
+    let missing = match sweep.missing.len() {
+        0 if is_unfinished(sweep, args) => "the search for the knee did not end".to_owned(),
+        0 => return Ok(()),
+        missing => format!("{} without a result", counted(missing as u64, "point")),
+    };
+    args.max_wall.map_or(Ok(()), |time| Err(Exit::out_of_time(time, &missing)))
+}
+
+/// Whether a search for a knee was asked for, and did not end.
+fn is_unfinished(sweep: &Sweep, args: &SweepArgs) -> bool {
+    args.find.is_some() && sweep.knee.as_ref().is_none_or(|knee| !knee.ended)
 }
 
 /// The output of a sweep.
@@ -91,7 +94,10 @@ impl Out<'_> {
             rows.finish(sweep.points.iter().map(|point| (shard(point.number), point.clone())))?;
         }
         write_files(sweep, self.args)?;
-        let text = if self.rows.is_some() { notes(sweep) } else { report(sweep) };
+        let mut text = if self.rows.is_some() { notes(sweep) } else { report(sweep) };
+        if sweep.knee.is_none() && is_unfinished(sweep, self.args) {
+            text += "\nNo knee is known: the search was stopped before it finished.\n";
+        }
         self.bar.print(&said(sweep, self.args, text)?)
     }
 }
@@ -279,6 +285,9 @@ fn told(knee: &Knee) -> String {
                 "Knee: p99 stays under {p99_under_ns} ns up to {option}={at}, but not at \
                  {option}={over}\n"
             )
+        }
+        None if !ended => {
+            format!("p99 stays under {p99_under_ns} ns at all loads that were tried up to {option}={at}\n")
         }
         None => format!(
             "No knee: p99 stays under {p99_under_ns} ns at all loads up to {option}={at}; try higher loads\n"

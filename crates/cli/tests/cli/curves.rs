@@ -226,6 +226,21 @@ fn the_knee_is_between_loads_that_were_tried() {
     assert!(refused(&directory, &line.replace("window", "size")).contains("size is not a load"));
 }
 
+/// The points are known, but no time is left for the longer runs that know p99, or for the search.
+#[test]
+fn a_search_without_time_keeps_its_points() {
+    let directory = directory("knee_without_time");
+    let points = "sweep --verb read --machines 2 --threads 2 --over window=1,2";
+    said(&directory, points);
+    let output = doorbell(&directory, &format!("{points} --find knee --p99-under 5us --max-wall 0s"));
+    let [text, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert_eq!(output.status.code(), Some(1), "{text}{error}");
+    assert!(text.contains("search was stopped before it finished"), "{text}");
+    let row = |window: &str| text.lines().any(|line| line.split_whitespace().next() == Some(window));
+    assert!(row("1") && row("2"), "{text}");
+    assert!(error.contains("(--max-wall 0s): the search for the knee did not end"), "{error}");
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_its_point() {
     let directory = directory("refused");

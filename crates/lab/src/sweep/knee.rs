@@ -62,15 +62,18 @@ impl Plan {
         let mut tried = Tried::new();
         let mut new = 0;
         let mut ended = false;
+        let mut is_partial = sweep.points.len() < self.runs.len();
         loop {
             self.lengthen(&mut sweep.points[new..], load, known, control)?;
-            // Points that the deadline cut short may lack p99.
-            let whole = |point: &&Point| point.found.measured.ended.is_repeatable();
-            for point in sweep.points[new..].iter().filter(whole) {
-                tried.insert(load_of(point, load), under(point, load, bound)?);
+            for point in &sweep.points[new..] {
+                if is_cut_short(point) {
+                    is_partial = true;
+                } else {
+                    tried.insert(load_of(point, load), under(point, load, bound)?);
+                }
             }
             new = sweep.points.len();
-            if sweep.points.len() < self.runs.len() || control.is_over() {
+            if is_partial || control.is_over() {
                 break;
             }
             let next = match bracket(&tried) {
@@ -82,7 +85,9 @@ impl Plan {
                 ended = true;
                 break;
             }
-            sweep.points.extend(self.at_loads(&next, sweep.points.len(), known, control)?);
+            let found = self.at_loads(&next, sweep.points.len(), known, control)?;
+            is_partial = found.len() < next.len();
+            sweep.points.extend(found);
         }
         let (at, exceeded_at) = bracket(&tried);
         let option = load.key().to_owned();
@@ -167,6 +172,12 @@ const LATENCIES: f64 = 12_000.0;
 fn is_short(point: &Point) -> bool {
     let found = &point.found;
     found.measured.ended == Ended::Settled && found.latency_ns.p99.is_none() && found.mops > 0.0
+}
+
+/// Whether the p99 of a point may be unknown only because the work was cut short: during the point's run, or
+/// before a longer run of it had a result.
+fn is_cut_short(point: &Point) -> bool {
+    !point.found.measured.ended.is_repeatable() || is_short(point)
 }
 
 fn is_number(value: &Value) -> bool {
