@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const UPDATE: Duration = Duration::from_millis(200);
 /// Time between two checks for a signal that ends the command at once.
 const POLL: Duration = Duration::from_millis(100);
+/// Time for the last output of a command that signals end at once.
+const LAST: Duration = Duration::from_secs(2);
 /// Length of the bar, in steps.
 const STEPS: u64 = 1000;
 
@@ -31,13 +33,14 @@ pub(crate) fn deadline(max_wall: Option<Time>) -> Option<Instant> {
 }
 
 /// Does `work` on another thread, and returns its result. If signals end the command at once, calls `forced`
-/// and exits.
+/// and exits. `forced` prints the last output, and may take [`LAST`].
 pub(crate) fn until<T: Send>(
     interrupt: &Interrupt,
     work: impl FnOnce() -> T + Send,
-    forced: impl FnOnce() -> Result<(), Exit>,
+    forced: impl FnOnce() -> Result<(), Exit> + Send,
 ) -> T {
     let (over, ended) = mpsc::channel::<()>();
+    let polls = interrupt.polls();
     thread::scope(|scope| {
         let worker = scope.spawn(move || {
             // Dropped when the work is over, also by a panic.
@@ -46,12 +49,21 @@ pub(crate) fn until<T: Send>(
         });
         while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
             if interrupt.is_forced() {
-                // The results so far are printed. There is nothing to do about an error.
-                let _ = forced();
+                let (told, ended) = mpsc::channel();
+                scope.spawn(move || {
+                    // The results so far are printed. There is nothing to do about an error.
+                    let _ = forced();
+                    // The receiver no longer waits if this took too long.
+                    let _ = told.send(());
+                });
+                // A reader of the output may have stopped reading.
+                let _ = ended.recv_timeout(LAST);
                 exit::say("doorbell: interrupted");
                 std::process::exit(signals::interrupted().into());
             }
         }
+        // From here on, nobody polls.
+        drop(polls);
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }

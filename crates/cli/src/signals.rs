@@ -16,7 +16,8 @@ const INTERRUPTS: [i32; 2] = [SIGTERM, SIGINT];
 /// A second signal this soon after the first one only repeats it, because timeout(1) sends SIGTERM to the
 /// command and to its process group.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// So many signals end the command at once, however soon they follow each other.
+/// So many signals end the command at once, however soon they follow each other. After so many signals that
+/// end the command at once, the command exits without its last output.
 const IMPATIENT: usize = 3;
 
 /// The signal that interrupted the command.
@@ -31,6 +32,15 @@ pub(crate) struct Interrupt {
     forced: Arc<AtomicBool>,
     /// Whether [`Interrupt::is_forced`] is polled. If not, such a signal exits.
     polled: Arc<AtomicBool>,
+}
+
+/// While this value lives, its owner polls [`Interrupt::is_forced`].
+pub(crate) struct Polls<'a>(&'a Interrupt);
+
+impl Drop for Polls<'_> {
+    fn drop(&mut self) {
+        self.0.polled.store(false, Ordering::SeqCst);
+    }
 }
 
 impl Interrupt {
@@ -49,23 +59,32 @@ impl Interrupt {
         }
         let Interrupt { forced, polled, .. } = interrupt.clone();
         thread::spawn(move || {
-            let (mut first, mut number) = (None, 0);
+            let (mut first, mut number, mut forcing) = (None, 0, 0);
             for _ in signals.forever() {
                 number += 1;
                 let since = first.get_or_insert_with(Instant::now).elapsed();
-                match is_forced(number, since) {
-                    true if polled.load(Ordering::SeqCst) => forced.store(true, Ordering::SeqCst),
-                    true => std::process::exit(interrupted().into()),
-                    false => {}
+                if !is_forced(number, since) {
+                    continue;
                 }
+                forcing += 1;
+                if forcing >= IMPATIENT || !polled.load(Ordering::SeqCst) {
+                    std::process::exit(interrupted().into());
+                }
+                forced.store(true, Ordering::SeqCst);
             }
         });
         Ok(interrupt)
     }
 
-    /// Whether the command must exit at once. From the first call on, the caller must call this repeatedly.
-    pub(crate) fn is_forced(&self) -> bool {
+    /// Makes a signal that ends the command at once set [`Interrupt::is_forced`], which the caller must poll
+    /// until it drops the returned value. Otherwise such a signal exits.
+    pub(crate) fn polls(&self) -> Polls<'_> {
         self.polled.store(true, Ordering::SeqCst);
+        Polls(self)
+    }
+
+    /// Whether the command must exit at once.
+    pub(crate) fn is_forced(&self) -> bool {
         self.forced.load(Ordering::SeqCst)
     }
 }

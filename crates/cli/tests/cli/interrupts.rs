@@ -5,6 +5,7 @@ use crate::ctrl_c::{handles, interrupted, signal, signalled};
 use crate::fits;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -134,6 +135,40 @@ fn two_signals_leave_json() {
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     let compared: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert!(compared["sides"][0]["mops"].is_number() && compared["sides"][1]["mops"].is_null(), "{compared}");
+}
+
+/// Bytes in a pipe that nobody has read.
+fn unread(pipe: &impl AsRawFd) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: `bytes` outlives the call.
+    let failed = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &mut bytes) };
+    assert_eq!(failed, 0);
+    bytes
+}
+
+/// The reader of the output, such as a pager, reads nothing, so the last output is blocked.
+#[test]
+fn signals_end_a_command_whose_output_is_blocked() {
+    let small = "--verb read --machines 2 --threads 1 --warmup 5us --duration 5us";
+    let mut command = doorbell(&format!("sweep {small} --over window=1..32+1 --json"));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
+    let pipe = child.stdout.take().expect("it is piped");
+    // The JSON does not fit into the smallest pipe.
+    // SAFETY: the function takes only numbers.
+    assert!(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
+    while unread(&pipe) == 0 {
+        assert!(child.try_wait().expect("it can be asked").is_none(), "it ended without output");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Any of these signals ends the command, except the first one and those that come soon after it.
+    let ended = (0..20).find_map(|_| {
+        signal(&child, "TERM");
+        std::thread::sleep(Duration::from_millis(600));
+        child.try_wait().expect("it can be asked")
+    });
+    let _ = child.kill();
+    assert_eq!(ended.and_then(|status| status.code()), Some(143));
+    drop(pipe);
 }
 
 /// Runs a command that would take hours without `--max-wall`.
