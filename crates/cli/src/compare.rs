@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let (jobs, deadline) =
         (args.jobs.map_or_else(doorbell_lab::cores, usize::from), progress::deadline(args.max_wall));
-    let bar = Bar::new(jobs, deadline);
+    let bar = Bar::new(jobs, deadline).for_reader(&interrupt);
     let flag = interrupt.flag.clone();
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
     let rows = rows(args, &sides, &bar);
@@ -50,6 +50,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));
     tell(&found)?;
+    if bar.is_unread() {
+        return Ok(());
+    }
     exit::stopped(&interrupt.flag)?;
     match (args.max_wall, found.sides.iter().filter(|side| side.found.is_none()).count()) {
         (Some(time), missing @ 1..) => {

@@ -131,13 +131,25 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
+/// Whether the reader of stdout has closed its pipe.
+static UNREAD: AtomicBool = AtomicBool::new(false);
+
 /// Prints to stdout. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Exit::failed(format!("cannot write output: {e}"))),
-        _ => Ok(()),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+            UNREAD.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+        Err(e) => Err(Exit::failed(format!("cannot write output: {e}"))),
+        Ok(()) => Ok(()),
     }
+}
+
+/// Whether output was printed after its reader had closed the pipe.
+pub(crate) fn is_unread() -> bool {
+    UNREAD.load(Ordering::SeqCst)
 }
 
 /// JSON that ends in a line feed.

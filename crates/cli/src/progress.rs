@@ -74,6 +74,8 @@ pub(crate) struct Bar {
     shared: Arc<Shared>,
     /// The thread that shows the bar. Dropping the channel's sender ends the thread.
     updates: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Interrupts the work if nobody reads the output; `None` if the work also writes files.
+    unread: Option<Arc<AtomicBool>>,
 }
 
 struct Shared {
@@ -146,7 +148,20 @@ impl Bar {
                 shown.update();
             }
         });
-        Bar { shared, updates: Some((over, updates)) }
+        Bar { shared, updates: Some((over, updates)), unread: None }
+    }
+
+    /// Lets the bar set `interrupt` if the reader of the output has closed its pipe. Nobody needs the work
+    /// then.
+    #[must_use]
+    pub(crate) fn for_reader(mut self, interrupt: &Interrupt) -> Bar {
+        self.unread = Some(interrupt.flag.clone());
+        self
+    }
+
+    /// Whether the work was interrupted because nobody reads the output.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.unread.is_some() && exit::is_unread()
     }
 
     /// Removes the bar for good.
@@ -157,7 +172,11 @@ impl Bar {
 
     /// Prints to stdout while the bar is shown.
     pub(crate) fn print(&self, text: &str) -> Result<(), Exit> {
-        self.shared.bar.suspend(|| exit::print(text))
+        let printed = self.shared.bar.suspend(|| exit::print(text));
+        if let Some(interrupt) = self.unread.as_ref().filter(|_| exit::is_unread()) {
+            interrupt.store(true, Ordering::SeqCst);
+        }
+        printed
     }
 }
 

@@ -33,7 +33,10 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     }
     let interrupt = progress::interrupt()?;
     let (jobs, deadline) = (args.jobs.unwrap_or_else(doorbell_lab::cores), progress::deadline(args.max_wall));
-    let bar = Bar::new(jobs, deadline);
+    let bar = match args.plots {
+        None => Bar::new(jobs, deadline).for_reader(&interrupt),
+        Some(_) => Bar::new(jobs, deadline),
+    };
     let flag = interrupt.flag.clone();
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
     let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
@@ -63,6 +66,9 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     bar.hide();
     report.stored.iter().for_each(cache::warn);
     tell(&report)?;
+    if bar.is_unread() {
+        return Ok(());
+    }
     exit::stopped(&interrupt.flag)?;
     match (report.interrupted, args.max_wall) {
         (true, Some(time)) => Err(Exit::out_of_time(time, &unfinished(&report))),

@@ -66,9 +66,9 @@ impl<T> State<'_, T> {
     }
 
     fn print(&mut self, row: T) {
-        if self.failed.is_none() {
-            self.failed = (self.print)(row).err();
-        }
+        // Each row is tried, because a row may also be written elsewhere.
+        let failed = (self.print)(row).err();
+        self.failed = self.failed.take().or(failed);
     }
 }
 

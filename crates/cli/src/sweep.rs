@@ -4,6 +4,7 @@ mod csv;
 mod curves;
 mod names;
 mod terminal;
+mod values;
 
 use crate::args::SweepArgs;
 use crate::cache;
@@ -12,15 +13,16 @@ use crate::progress::{self, Bar};
 use crate::report;
 use crate::rows::Rows;
 use crate::table::{Align, Stream};
+use crate::trace::check_unused;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
 use doorbell_lab::{Control, Known};
 use doorbell_nic::{Digits, counted};
 use names::{name, name_of};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use values::Values;
 
 pub(crate) fn run(args: &SweepArgs) -> Result<(), Exit> {
     if args.merge.is_empty() { swept(args) } else { merged(args) }
@@ -31,16 +33,21 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
     let over = Over::all(&texts).map_err(Exit::bad_input)?;
     let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
-    prepare(args, &plan.axes())?;
+    let values = prepare(args, &plan.axes())?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let known = stored.clone().map_or_else(Known::default, Known::stored_in);
     let interrupt = progress::interrupt()?;
     let (jobs, deadline) =
         (args.jobs.map_or_else(doorbell_lab::cores, usize::from), progress::deadline(args.max_wall));
-    let bar = Bar::new(jobs, deadline);
+    let bar = match (&args.csv, &args.svg) {
+        (None, None) => Bar::new(jobs, deadline).for_reader(&interrupt),
+        _ => Bar::new(jobs, deadline),
+    };
     let flag = interrupt.flag.clone();
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
-    let out = Out { args, bar: &bar, rows: args.find.is_none().then(|| rows(args, plan.axes(), &bar)) };
+    let values = values.as_ref();
+    let rows = args.find.is_none().then(|| rows(args, plan.axes(), values, &bar));
+    let out = Out { args, bar: &bar, rows, values };
     let run = || match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), &known, &control),
         None => plan.run(args.shard, &known, &control, &|at, point| out.put(at, point)),
@@ -50,6 +57,9 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));
     out.tell(&sweep)?;
+    if bar.is_unread() {
+        return Ok(());
+    }
     exit::stopped(&interrupt.flag)?;
     late(&sweep, args)
 }
@@ -75,6 +85,7 @@ struct Out<'a> {
     bar: &'a Bar,
     /// The rows that are printed as they come; `None` for a search, whose points are sorted at its end.
     rows: Option<Rows<'a, Point>>,
+    values: Option<&'a Values<'a>>,
 }
 
 impl Out<'_> {
@@ -84,7 +95,8 @@ impl Out<'_> {
         }
     }
 
-    /// Prints the parts of the sweep that are not printed yet, and writes the requested files.
+    /// Prints the parts of the sweep that are not printed yet, and writes the requested files. Prints all of
+    /// the sweep even if a file cannot be written.
     fn tell(&self, sweep: &Sweep) -> Result<(), Exit> {
         if let Some(rows) = &self.rows {
             let shard = |number: usize| match sweep.shard {
@@ -92,36 +104,38 @@ impl Out<'_> {
                 None => number,
             };
             rows.finish(sweep.points.iter().map(|point| (shard(point.number), point.clone())))?;
+        } else if let Some(values) = self.values {
+            sweep.points.iter().for_each(|point| values.put(point));
         }
-        write_files(sweep, self.args)?;
+        let written = self.values.map_or(Ok(()), Values::finish).and(write_curves(sweep, self.args));
         let mut text = if self.rows.is_some() { notes(sweep) } else { report(sweep) };
         if sweep.knee.is_none() && is_unfinished(sweep, self.args) {
             text += "\nNo knee is known: the search was stopped before it finished.\n";
         }
-        self.bar.print(&said(sweep, self.args, text)?)
+        self.bar.print(&said(sweep, self.args, text)?)?;
+        written
     }
 }
 
 /// The rows of a sweep. On stdout and in the file of values, they appear as they come. JSON appears at the
 /// end.
-fn rows<'a>(args: &'a SweepArgs, over: Vec<Axis>, bar: &'a Bar) -> Rows<'a, Point> {
+fn rows<'a>(
+    args: &'a SweepArgs,
+    over: Vec<Axis>,
+    values: Option<&'a Values<'a>>,
+    bar: &'a Bar,
+) -> Rows<'a, Point> {
     let mut table = Stream::new(&columns(&over));
     let mut first = true;
     Rows::new(move |point: Point| {
-        if let Some(file) = &args.csv {
-            let line = csv::lines(&over, first, [&point]);
-            if first { write(file, &line)? } else { append(file, &line)? }
+        if let Some(values) = values {
+            values.put(&point);
         }
         let titles = if first { table.titles() } else { String::new() };
         first = false;
         let row = table.row(&cells(&over, &point));
         if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
     })
-}
-
-fn append(file: &Path, text: &str) -> Result<(), Exit> {
-    let opened = File::options().append(true).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| cannot_write(file, &error))
 }
 
 fn merged(args: &SweepArgs) -> Result<(), Exit> {
@@ -132,7 +146,10 @@ fn merged(args: &SweepArgs) -> Result<(), Exit> {
     let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
     let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
     let sweep = merge(parts).map_err(Exit::of_sweep)?;
-    write_files(&sweep, args)?;
+    if let Some(file) = &args.csv {
+        write(file, &csv::of(&sweep))?;
+    }
+    write_curves(&sweep, args)?;
     exit::print(&said(&sweep, args, report(&sweep))?)
 }
 
@@ -148,14 +165,8 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
     })
 }
 
-fn write_files(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
-    if let Some(file) = &args.csv {
-        write(file, &csv::of(sweep))?;
-    }
-    if let Some(file) = &args.svg {
-        write(file, &curves::svg(sweep)?)?;
-    }
-    Ok(())
+fn write_curves(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
+    args.svg.as_ref().map_or(Ok(()), |file| write(file, &curves::svg(sweep)?))
 }
 
 /// The JSON of a sweep, or `text` and the plots that were asked for.
@@ -167,16 +178,15 @@ fn said(sweep: &Sweep, args: &SweepArgs, text: String) -> Result<String, Exit> {
     }
 }
 
-/// Checks that files can be written and curves can be drawn. This happens before hours of simulation.
-fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
-    if args.svg.is_some() {
+/// Checks that files can be written and curves can be drawn. This happens before hours of simulation. Returns
+/// the file of values if there is one.
+fn prepare<'a>(args: &'a SweepArgs, over: &[Axis]) -> Result<Option<Values<'a>>, Exit> {
+    if let Some(file) = &args.svg {
         curves::along(over)?;
-    }
-    for file in [&args.csv, &args.svg].into_iter().flatten() {
         let opened = File::options().create(true).append(true).open(file);
-        opened.map_err(|error| cannot_write(file, &error))?;
+        check_unused(file, &opened.map_err(|error| cannot_write(file, &error))?, &[])?;
     }
-    Ok(())
+    args.csv.as_ref().map(|file| Values::open(file, over.to_vec())).transpose()
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Exit> {

@@ -95,7 +95,13 @@ fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
 /// Returns an error if the run also reads `output`, or prints results or messages to it.
 fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
     let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
-    let own = output.file.metadata();
+    check_unused(path, &output.file, read)
+}
+
+/// Returns an error if the command also reads `file`, or prints results or messages to it. `read` lists the
+/// files that the command reads.
+pub(crate) fn check_unused(path: &Path, file: &File, read: &[PathBuf]) -> Result<(), Exit> {
+    let own = file.metadata();
     let printed_to = |out: BorrowedFd<'_>| {
         // A closed stream is not a file.
         let about = out.try_clone_to_owned().and_then(|out| File::from(out).metadata());

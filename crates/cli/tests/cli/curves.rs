@@ -226,6 +226,29 @@ fn the_knee_is_between_loads_that_were_tried() {
     assert!(refused(&directory, &line.replace("window", "size")).contains("size is not a load"));
 }
 
+#[test]
+fn values_that_cannot_be_written_cost_no_rows() {
+    let directory = directory("full");
+    let line = "sweep --verb read --machines 2 --threads 1 --warmup 5us --duration 10us --over window=1,2";
+    let output = doorbell(&directory, &format!("{line} --csv /dev/full --json"));
+    let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(sweep["points"].as_array().map(Vec::len), Some(2));
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.starts_with("doorbell: cannot write /dev/full: "), "{error}");
+    // A pipe gets each line once.
+    let script = format!("\"$0\" {line} --csv /dev/fd/3 3>&1 > /dev/null");
+    let mut shell = Command::new("sh");
+    shell.current_dir(&directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
+    let output = shell.args(["-c", &script, env!("CARGO_BIN_EXE_doorbell")]).output().expect("there is a sh");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let begins: Vec<&str> = lines.lines().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(begins, ["window", "1", "2"], "{lines}");
+    assert!(
+        refused(&directory, &format!("{line} --csv /dev/stdout")).contains("is the output for the results")
+    );
+}
+
 /// The points are known, but no time is left for the longer runs that know p99, or for the search.
 #[test]
 fn a_search_without_time_keeps_its_points() {
