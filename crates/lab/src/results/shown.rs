@@ -3,7 +3,7 @@
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    CompletionSeries, Course, Drift, Ended, Means, Wanted, Warmed, are_within, long_run, quantile, warm_until,
+    CompletionSeries, Course, Drift, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::{Duration, Share};
@@ -118,6 +118,8 @@ impl Shown {
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         let overrun = overrun(end, ended, wanted);
+        let drift = course.known_at.map(|known| Drift::of(series.until(known).batches()));
+        let certainty = certainty(&seen, (end - from, drift), (course, overrun), wanted);
         Shown {
             measured: MeasuredTime {
                 warmup: Duration::new(from - wanted.begin),
@@ -129,7 +131,7 @@ impl Shown {
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // While the backlog grows, latencies grow, too, so there is no latency to report.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
-            certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
+            certainty: match (certainty, overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
             },
@@ -178,9 +180,11 @@ fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
+/// The precision of a result. `drift` is the trend that a settled run had when it settled. The few operations
+/// since then are no reason to doubt the decision: a test of a trend that is repeated finds more trends.
 fn certainty(
     series: &CompletionSeries,
-    span: Span,
+    (span, drift): (Span, Option<Drift>),
     course: (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Certainty {
@@ -191,9 +195,9 @@ fn certainty(
         let unsettled = if is_cut { unsettled(series, span, None, course, wanted) } else { None };
         return Certainty { unsettled, ..intervals };
     }
-    let (ended, plain) = (course.0.ended, Means::of(series.batches(), series.length()));
+    let plain = Means::of(series.batches(), series.length());
     // A run that ends at its answer allows for trends. Otherwise, a trend is reported in words.
-    let means = if ended == Ended::Settled { long_run(series) } else { plain };
+    let means = plain.map(|means| drift.map_or(means, |drift| drift.widens(means)));
     let unsettled = unsettled(series, span, means, course, wanted);
     let mops = means.map(|m| m.rate.half * 1e6);
     let latency_ns = means.and_then(|m| m.latency).map(|latency| latency.half / 1e3);
@@ -229,7 +233,7 @@ fn unsettled(
     (course, overrun): (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Option<String> {
-    let drift = Drift::of(series.batches());
+    let drift = Drift::clear(series.batches());
     let within = |what: &str| {
         let precision = wanted.precision;
         let drifts = drifts(drift, precision).map_or(String::new(), |drifts| format!(": {drifts}"));
@@ -276,9 +280,9 @@ fn unsettled(
             Some("the rate changes too slowly for such a short measurement".to_owned())
         }
         // A short measurement of a given length may show a weak trend by chance.
-        Some(_) => Some(Drift::clear(series.batches()))
-            .filter(|clear| clear.largest() >= wanted.precision.of_one())
-            .and_then(|clear| drifts(clear, wanted.precision)),
+        Some(_) => Some(Drift::straight(series.batches()))
+            .filter(|straight| straight.largest() >= wanted.precision.of_one())
+            .and_then(|straight| drifts(straight, wanted.precision)),
     }
 }
 

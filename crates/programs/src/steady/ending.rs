@@ -162,6 +162,8 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
+    /// Virtual time of the check that settled the run; `None` if the run did not settle.
+    pub known_at: Option<Time>,
     /// Whether the run had to stop before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
@@ -535,6 +537,7 @@ impl Ending {
             (Some(Warmed::MaxWall), why) if why != Ended::Interrupted => Ended::MaxWall,
             (_, why) => why,
         };
+        course.known_at = (course.ended == Ended::Settled).then(|| run.now());
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -553,7 +556,7 @@ fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
 }
 
 /// The means of a series with intervals that hold the long-run means, even if trends continue.
-pub fn long_run(seen: &CompletionSeries) -> Option<Means> {
+pub(super) fn long_run(seen: &CompletionSeries) -> Option<Means> {
     let means = Means::of(seen.batches(), seen.length())?;
     Some(Drift::of(seen.batches()).widens(means))
 }

@@ -28,7 +28,7 @@ mod trend;
 mod warm;
 
 pub use doorbell_systems::series::{Batch, CompletionSeries};
-pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within, long_run};
+pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{Interval, Means};
 pub use pace::Pace;
 pub use quantile::{is_known, quantile};

@@ -1,4 +1,4 @@
-use super::ending::{confirm_after, first_look, least, log_batch, look_after};
+use super::ending::{confirm_after, first_look, least, log_batch, long_run, look_after};
 use super::*;
 use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Span, Time};
