@@ -105,12 +105,16 @@ pub enum Making {
     /// The longest run starts first. A run that the deadline cuts short has no result, because results are
     /// compared with each other.
     LongestFirst,
-    /// Runs start in the given order. A run that the deadline cuts short has no result.
-    InOrder,
+    /// Runs start in the given order, but of the next 32 runs, the longest starts first, so that no long run
+    /// remains alone at the end. A run that the deadline cuts short has no result.
+    InGroups,
     /// Runs start in the given order. A run that the deadline cuts short has the result known so far, if it
     /// has one. Each run gets an even share of the time that is left.
     Shared,
 }
+
+/// Number of runs in a group of [`Making::InGroups`].
+const GROUP: usize = 32;
 
 /// Number of cores of this machine.
 pub fn cores() -> usize {
@@ -208,10 +212,16 @@ fn execute_by(
     let needs: Vec<Needs> = runs.iter().map(Needs::of).collect();
     let costs: Vec<f64> = runs.iter().map(Run::cost).collect();
     let jobs = control.jobs.clamp(1, runs.len().max(1));
-    let mut left: Vec<usize> = (0..runs.len()).rev().collect();
-    if making == Making::LongestFirst {
-        left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(b.cmp(a)));
+    let mut left: Vec<usize> = (0..runs.len()).collect();
+    let group = match making {
+        Making::LongestFirst => runs.len().max(1),
+        Making::InGroups => GROUP,
+        Making::Shared => 1,
+    };
+    for some in left.chunks_mut(group) {
+        some.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]).then(a.cmp(b)));
     }
+    left.reverse();
     let queue = Mutex::new(Queue { left, taken: Needs::NONE, under_way: 0 });
     let changed = Condvar::new();
     let lock = || queue.lock().unwrap_or_else(|e| e.into_inner());
@@ -231,7 +241,7 @@ fn execute_by(
             let rounds = (held.left.len() + 1).div_ceil(jobs);
             drop(held);
             let stop = match making {
-                Making::LongestFirst | Making::InOrder => control.stop(),
+                Making::LongestFirst | Making::InGroups => control.stop(),
                 Making::Shared => control.within(1.0 / rounds as f64).stop(),
             };
             control.watch.began(costs[number], &stop.pace);
@@ -301,12 +311,20 @@ mod tests {
     fn the_longest_come_first_and_a_failure_is_the_last() {
         let runs = runs(&[(100, 1), (400, 1), (200, 1)]);
         assert_eq!(order(&runs, Making::LongestFirst, &nothing), [1, 2, 0]);
-        assert_eq!(order(&runs, Making::InOrder, &nothing), [0, 1, 2]);
+        assert_eq!(order(&runs, Making::Shared, &nothing), [0, 1, 2]);
         let fails = |_: &Run, _: &Stop| Err(SimulateError::Unfinished { machine: 0, thread: 0 });
         assert_eq!(order(&runs, Making::LongestFirst, &fails), [1]);
         // The share of each run is over before its set-up is.
         let late = |_: &Run, _: &Stop| Err(SimulateError::OutOfTime);
         assert_eq!(order(&runs, Making::Shared, &late), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_longest_of_each_group_comes_first() {
+        let mut all = [(100, 1); GROUP + 1];
+        (all[2].0, all[GROUP].0) = (200, 400);
+        let order = order(&runs(&all), Making::InGroups, &nothing);
+        assert_eq!((&order[..3], order[GROUP]), (&[2, 0, 1][..], GROUP));
     }
 
     #[test]

@@ -180,8 +180,8 @@ impl<'a> Ctx<'a> {
             if !self.known.wants() || self.control.is_over() {
                 return Ok(found);
             }
-            // In the order of the experiments, so that the first experiments have findings early.
-            self.known.find_out(&self.control, Making::InOrder, done);
+            // Nearly in the order of the experiments, so that the first experiments have findings early.
+            self.known.find_out(&self.control, Making::InGroups, done);
         }
     }
 
