@@ -57,10 +57,13 @@ impl Interrupt {
             flag::register_usize(signal, CAME.clone(), signal as usize)?;
             flag::register(signal, interrupt.flag.clone())?;
         }
-        let Interrupt { forced, polled, .. } = interrupt.clone();
+        let Interrupt { flag, forced, polled } = interrupt.clone();
         thread::spawn(move || {
             let (mut first, mut number, mut forcing) = (None, 0, 0);
-            for _ in signals.forever() {
+            for signal in signals.forever() {
+                // A signal may have come before the flags were registered.
+                CAME.store(signal as usize, Ordering::SeqCst);
+                flag.store(true, Ordering::SeqCst);
                 number += 1;
                 let since = first.get_or_insert_with(Instant::now).elapsed();
                 if !is_forced(number, since) {
