@@ -39,6 +39,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let bar = Bar::new(jobs, deadline).for_reader(&interrupt);
     let flag = interrupt.flag.clone();
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
+    if !args.json {
+        // The options are known before the first result.
+        bar.print(&head(&sides.options(), &args.side))?;
+    }
     let rows = rows(args, &sides, &bar);
     let run = || sides.run(&known, &control, &|at, found| rows.put(at, (at, Some(found))));
     let tell = |found: &Comparison| {
@@ -72,13 +76,10 @@ fn rows<'a>(args: &'a CompareArgs, sides: &'a Sides, bar: &'a Bar) -> Rows<'a, R
     let mut table = Stream::new(&columns(names));
     let mut first: Option<Row> = None;
     Rows::new(move |(at, found): Row| {
-        let head = match &first {
-            None => head(&sides.options(), &args.side) + &table.titles(),
-            Some(_) => String::new(),
-        };
+        let titles = if first.is_none() { table.titles() } else { String::new() };
         let (_, base) = first.get_or_insert_with(|| (at, found.clone()));
         let row = table.row(&cells(&sides.side(at, found, base.as_ref())));
-        if args.json { Ok(()) } else { bar.print(&(head + &row)) }
+        if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
     })
 }
 

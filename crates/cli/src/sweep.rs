@@ -108,7 +108,9 @@ impl Out<'_> {
             sweep.points.iter().for_each(|point| values.put(point));
         }
         let written = self.values.map_or(Ok(()), Values::finish).and(write_curves(sweep, self.args));
-        let mut text = if self.rows.is_some() { notes(sweep) } else { report(sweep) };
+        // If rows have been printed, the table is complete.
+        let has_table = self.rows.is_some() && !sweep.points.is_empty();
+        let mut text = if has_table { notes(sweep) } else { report(sweep) };
         if sweep.knee.is_none() && is_unfinished(sweep, self.args) {
             text += "\nNo knee is known: the search was stopped before it finished.\n";
         }
