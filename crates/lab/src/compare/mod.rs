@@ -49,8 +49,8 @@ pub struct Side {
     /// Rate relative to the first side: 0.1 is 10% more. Null for the first side itself, if a rate is
     /// unknown, or if the first rate is 0.
     pub change: Option<f64>,
-    /// Whether the rates differ by more than their intervals allow; null if the intervals are not known, or if
-    /// a limit of time or an interrupt ended a run before it settled.
+    /// Whether the rates differ by more than their intervals allow; null if the intervals are not known, or
+    /// if a limit of time or an interrupt ended a run before it settled.
     pub beyond_intervals: Option<bool>,
 }
 
@@ -153,8 +153,8 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
 }
 
 /// Whether the rates differ by more than the half-width of the interval of their difference. The measurements
-/// are independent, so this half-width is the root of the sum of the squared half-widths. `None` for a run that
-/// was cut off, because its rate may still change by more than its interval.
+/// are independent, so this half-width is the root of the sum of the squared half-widths. `None` for a run
+/// that was cut off, because its rate may still change by more than its interval.
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
     if first.measured.ended.is_cut_off() || other.measured.ended.is_cut_off() {
         return None;

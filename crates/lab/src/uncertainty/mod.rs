@@ -62,9 +62,9 @@ pub enum UncertaintyError {
     Run(#[from] SimulateError),
 }
 
-/// Computes the uncertainty of a run. `measured` is the time that the run measured with its own profiles. If a
-/// limit of wall-clock time cut this time short, the runs with drawn parameters need a deadline, because each
-/// takes as long.
+/// Computes the uncertainty of a run. `measured` is the time that the run measured with its own profiles. If
+/// a limit of wall-clock time cut this time short, the runs with drawn parameters need a deadline, because
+/// each takes as long.
 ///
 /// # Errors
 /// One sentence if the uncertainty of a profile is unknown; else the error of a run.

@@ -613,7 +613,7 @@ impl Ending {
         }
     }
 
-    /// Whether an interrupt has come or any limit of wall-clock time has passed. Reads the clock at most once.
+    /// Whether an interrupt has come or a limit of wall-clock time has passed. Reads the clock at most once.
     fn is_limited_now(&self) -> bool {
         let Stop { interrupt, at, share, early, .. } = &self.stop;
         let first = [*at, *share, *early, self.warm_by].into_iter().flatten().min();
