@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard};
 pub(super) struct Values<'a> {
     path: &'a Path,
     over: Vec<Axis>,
-    state: Mutex<State>,
+    state: Mutex<CsvFile>,
 }
 
-struct State {
+struct CsvFile {
     file: File,
     /// Whether the header is written.
     has_header: bool,
@@ -32,11 +32,11 @@ impl<'a> Values<'a> {
         let opened = File::options().create(true).append(true).open(path);
         let file = opened.map_err(|error| super::cannot_write(path, &error))?;
         trace::check_unused(path, &file, &[])?;
-        let state = State { file, has_header: false, has_failed: false };
+        let state = CsvFile { file, has_header: false, has_failed: false };
         Ok(Values { path, over, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CsvFile> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -58,7 +58,7 @@ impl<'a> Values<'a> {
         if state.has_failed { Err(Exit { code: 2, message: None }) } else { Ok(()) }
     }
 
-    fn write(&self, state: &mut State, point: Option<&Point>) {
+    fn write(&self, state: &mut CsvFile, point: Option<&Point>) {
         if state.has_failed {
             return;
         }
@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
     }
 }
 
-impl State {
+impl CsvFile {
     fn write(&mut self, lines: &str) -> io::Result<()> {
         // Pipes and devices cannot be truncated.
         if !self.has_header && self.file.metadata()?.is_file() {
