@@ -9,10 +9,10 @@ use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::progress::{self, Bar};
 use crate::trace::{self, Watched};
-use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Watch, Work};
-use std::sync::Arc;
+use doorbell_lab::uncertainty::{self, Uncertainty};
+use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, SimulateError, Watch, Work};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
@@ -33,34 +33,41 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let deadline = progress::deadline(args.max_wall);
     let bar = Bar::new(doorbell_lab::cores(), deadline);
-    let watch = Watched { bar: &bar, seen: &seen };
+    let watch = Watched { bar: &bar, seen: &seen, base: Mutex::default() };
     let control = control(deadline, &interrupt.flag, &watch);
-    let outcome = match (args.explain, args.uncertainty) {
-        (true, _) => doorbell_lab::explain(&run, &control)
-            .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
-        (false, true) => {
-            watch.expected(1 + uncertainty::DRAWS);
-            doorbell_lab::simulate(&run, &control.before_reruns(uncertainty::DRAWS))
-        }
-        (false, false) => doorbell_lab::simulate(&run, &control),
+    let work = || {
+        let outcome = match (args.explain, args.uncertainty) {
+            (true, _) => doorbell_lab::explain(&run, &control)
+                .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
+            (false, true) => {
+                watch.expected(1 + uncertainty::DRAWS);
+                doorbell_lab::simulate(&run, &control.before_reruns(uncertainty::DRAWS))
+            }
+            (false, false) => doorbell_lab::simulate(&run, &control),
+        }?;
+        watch.based(&outcome);
+        // A run in which no operation completed has no interval.
+        let has_interval = args.uncertainty && outcome.waits.is_none();
+        let uncertainty =
+            has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
+        Ok::<_, SimulateError>((outcome, uncertainty))
     };
-    let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // A run in which no operation completed has no interval.
-    let has_interval = args.uncertainty && outcome.waits.is_none();
-    let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
-    drop(bar);
-    let told = Told {
-        result: &outcome,
-        unit: if run.is_of_system() { "Mrps" } else { "Mops" },
-        extrapolates: &doorbell_lab::extrapolates(&run),
-        supports: &doorbell_lab::supports(&run),
-        uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
+    let said = |outcome: &Outcome, uncertainty: Option<&Uncertainty>| {
+        let told = Told {
+            result: outcome,
+            unit: if run.is_of_system() { "Mrps" } else { "Mops" },
+            extrapolates: &doorbell_lab::extrapolates(&run),
+            supports: &doorbell_lab::supports(&run),
+            uncertainty,
+        };
+        if args.json { exit::json(&told) } else { Ok(text(&told, &asked)) }
     };
-    if args.json {
-        exit::print_json(&told)?;
-    } else {
-        exit::print(&text(&told, &asked))?;
-    }
+    // A forced end prints the result of the run without that of its reruns.
+    let forced = || watch.base().map_or(Ok(()), |base| bar.print(&said(&base, None)?));
+    let ended = progress::until(&interrupt, work, forced);
+    let (outcome, uncertainty) = ended.map_err(|e| seen.without_result(&e))?;
+    bar.hide();
+    exit::print(&said(&outcome, uncertainty.as_ref().ok().and_then(Option::as_ref))?)?;
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
     }

@@ -3,7 +3,7 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
-use doorbell_lab::{Pace, SimulateError, Traced, Tracing, Watch};
+use doorbell_lab::{Outcome, Pace, SimulateError, Traced, Tracing, Watch};
 use doorbell_nic::counted;
 use doorbell_verbs::Time;
 use std::fs::{File, Metadata};
@@ -224,10 +224,19 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Shows progress, and traces the first run.
+/// Shows progress, traces the first run, and keeps its result.
 pub(crate) struct Watched<'a> {
     pub(crate) bar: &'a Bar,
     pub(crate) seen: &'a Files,
+    /// The result of the run before its reruns.
+    pub(crate) base: Mutex<Option<Outcome>>,
+}
+
+impl Watched<'_> {
+    /// The result of the run, if only reruns may be missing.
+    pub(crate) fn base(&self) -> Option<Outcome> {
+        lock(&self.base).clone()
+    }
 }
 
 impl Watch for Watched<'_> {
@@ -245,6 +254,10 @@ impl Watch for Watched<'_> {
 
     fn ended(&self, pace: &Arc<Pace>) {
         self.bar.ended(pace);
+    }
+
+    fn based(&self, base: &Outcome) {
+        *lock(&self.base) = Some(base.clone());
     }
 
     fn done(&self, what: &str) {

@@ -1,5 +1,6 @@
 //! Observation of runs.
 
+use crate::results::Outcome;
 use doorbell_programs::steady::Pace;
 use doorbell_sim::{Traced, Tracing};
 use std::sync::Arc;
@@ -17,6 +18,9 @@ pub trait Watch: Sync {
 
     /// Announces that a run that began has ended.
     fn ended(&self, _pace: &Arc<Pace>) {}
+
+    /// Receives the result of a run before its reruns begin.
+    fn based(&self, _base: &Outcome) {}
 
     /// Announces that the run called `what` is done.
     fn done(&self, _what: &str) {}

@@ -39,6 +39,7 @@ pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateErro
     let reruns = RERUNS + advice::MOST;
     control.watch.expected(reruns + 1);
     let base = simulate(run, &control.before_reruns(reruns))?;
+    control.watch.based(&base);
     let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
     control.watch.expected(advice::MOST);
     let Some(more) = best.filter(|_| !run.profiles.are_alike()) else { return Ok(outcome) };
