@@ -87,9 +87,12 @@ impl Control<'_> {
 
     /// Wall-clock time at which these runs should end, so that their reruns fit.
     fn early(&self, runs: usize, reruns: usize) -> Option<Instant> {
-        self.within(share_of_runs(runs, reruns, self.jobs)).share
+        self.within(MARGIN * share_of_runs(runs, reruns, self.jobs)).share
     }
 }
+
+/// Reruns may take longer than their runs. So runs end after this part of the time that lets reruns fit.
+const MARGIN: f64 = 0.8;
 
 /// Share of the time for runs, if so many reruns of each run follow that take as long each. All of it without
 /// runs.
@@ -358,13 +361,13 @@ mod tests {
             Control { jobs: 1, deadline: Some(begin + Duration::from_secs(1000)), ..Control::quiet() };
         let seconds = |at: Option<Instant>| at.map(|at| (at - begin).as_secs_f64().round() as u32);
         let one = control.before_reruns(9);
-        assert_eq!((seconds(one.early), seconds(one.share)), (Some(100), None));
+        assert_eq!((seconds(one.early), seconds(one.share)), (Some(80), None));
         let four = control.all_before_reruns(4, 9);
-        assert_eq!((seconds(four.early), seconds(four.share)), (Some(100), Some(500)));
+        assert_eq!((seconds(four.early), seconds(four.share)), (Some(80), Some(500)));
         // Each of the four runs has a quarter of both.
         let first = four.within(0.25);
-        assert_eq!((seconds(first.early), seconds(first.share)), (Some(25), Some(125)));
-        assert_eq!(seconds(control.all_before_reruns(0, 9).early), Some(1000));
+        assert_eq!((seconds(first.early), seconds(first.share)), (Some(20), Some(125)));
+        assert_eq!(seconds(control.all_before_reruns(0, 9).early), Some(800));
         assert_eq!(Control::quiet().before_reruns(9).early, None);
     }
 
