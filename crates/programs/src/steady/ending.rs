@@ -481,7 +481,9 @@ impl Ending {
         run.meter_from(from);
         self.lead.forget();
         self.lead.saw(run.now(), run.ahead());
-        self.measurement.measure_from(from, log_batch(span));
+        // A run that is out of wall-clock time may end long before the given duration.
+        let measured = if why == Warmed::MaxWall { span.min(least(warmup)) } else { span };
+        self.measurement.measure_from(from, log_batch(measured));
         self.state = State::Measuring;
         let end = from + span;
         if self.wanted.duration.is_some() {
