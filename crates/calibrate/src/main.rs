@@ -37,8 +37,8 @@ struct Args {
 struct Bar(ProgressBar);
 
 impl Watch for Bar {
-    fn planned(&self, runs: u64) {
-        self.0.inc_length(runs);
+    fn planned(&self, costs: &[f64]) {
+        self.0.inc_length(costs.len() as u64);
     }
 
     fn done(&self, _: &str) {
@@ -87,8 +87,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
     let style = "{elapsed_precise} {bar:40} {pos} of {len} runs so far";
     let style = ProgressStyle::with_template(style).map_err(|e| e.to_string())?;
     let bar = Bar(ProgressBar::new(0).with_style(style));
-    let control =
-        Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: None, watch: &bar };
+    let control = Control { interrupt: interrupt.clone(), watch: &bar, ..Control::quiet() };
     let ctx = Ctx::new(false, control).map_err(|e| e.to_string())?;
     let look = |places: &[Vec<f64>]| {
         let profiles = places.iter().map(|z| space.profile(z)).collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::flags::{AnyArgs, CommonArgs, SystemArgs, VerbArgs};
+use crate::flags::{AnyArgs, CommonArgs, ProfileParser, SystemArgs, VerbArgs};
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::compare::Tolerance;
@@ -153,7 +153,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) ip: Option<IpAddr>,
     /// Profile of the NIC for the statistics [default: the profile of --as, else cib]
-    #[arg(long)]
+    #[arg(long, value_parser = ProfileParser, hide_possible_values = true)]
     pub(crate) profile: Option<String>,
     /// Print the posted work requests and their cost on the NIC at the end, however the program ends
     #[arg(long)]
@@ -197,9 +197,10 @@ pub(crate) struct SimulateArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Wall-clock time after which each run ends with the result known so far
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(crate) max_wall: Duration,
+    /// Wall-clock time of the whole command, with all reruns. When it is over, the results so far are printed
+    /// [default: 60s for each run]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_wall: Option<Duration>,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }
@@ -233,6 +234,10 @@ pub(crate) struct SweepArgs {
     /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sweep")]
     pub(crate) jobs: Option<u16>,
+    /// Wall-clock time of the whole command, shared evenly by the points. When it is over, the results so far
+    /// are printed [default: no limit]
+    #[arg(long, value_name = "TIME", help_heading = "Sweep")]
+    pub(crate) max_wall: Option<Duration>,
     /// Also draw rate and p99 in the terminal
     #[arg(long, conflicts_with = "json", help_heading = "Sweep")]
     pub(crate) plot: bool,
@@ -269,6 +274,10 @@ pub(crate) struct CompareArgs {
     /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
+    /// Wall-clock time of the whole command, shared evenly by the sides. When it is over, the results so far
+    /// are printed [default: no limit]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_wall: Option<Duration>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -308,6 +317,7 @@ pub(crate) struct LimitsArgs {
 #[derive(clap::Args)]
 pub(crate) struct ProfilesArgs {
     /// Built-in profile, or path of a profile's TOML file
+    #[arg(value_parser = ProfileParser, hide_possible_values = true)]
     pub(crate) name: Option<String>,
     /// Show the profile with another value of a parameter, such as tx.send_ns=20. Repeatable
     #[arg(long, value_name = "NAME=NUMBER", requires = "name")]
@@ -348,6 +358,10 @@ pub(crate) struct ReproduceArgs {
     /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
     #[arg(long, value_name = "N", value_parser = jobs, allow_negative_numbers = true)]
     pub(crate) jobs: Option<usize>,
+    /// Wall-clock time of the whole command. When it is over, the experiments that are finished are printed
+    /// [default: no limit]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_wall: Option<Duration>,
     /// End each run when rate and mean latency are known to this precision, such as 1% [default: the times of
     /// each experiment]
     #[arg(long, value_name = "PERCENT", value_parser = precision)]

@@ -5,13 +5,15 @@ mod baseline;
 use crate::args::CompareArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::report;
-use crate::table::{self, Align};
-use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
-use doorbell_lab::{Control, Given};
+use crate::rows::Rows;
+use crate::table::{self, Align, Stream};
+use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side, Sides};
+use doorbell_lab::{Control, Found, Given, Known};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,21 +30,57 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     }
     let side = |text: &String| Ok((text.clone(), given(args, text)?));
     let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
+    let sides = Sides::new(&sides, args.explain).map_err(Exit::of_sweep)?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
+    let known = stored.clone().map_or_else(Known::default, Known::stored_in);
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
-    let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
-    let found = doorbell_lab::compare::compare(&sides, args.explain, stored.clone(), &control);
-    drop(bar);
-    let found = found.map_err(Exit::of_sweep)?;
-    stored.iter().for_each(|stored| cache::say_failures(stored));
-    if args.json {
-        exit::print_json(&found)?;
-    } else {
-        exit::print(&report(&found))?;
+    let (jobs, deadline) =
+        (args.jobs.map_or_else(doorbell_lab::cores, usize::from), progress::deadline(args.max_wall));
+    let bar = Bar::new(jobs, deadline).for_reader(&interrupt);
+    let flag = interrupt.flag.clone();
+    let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
+    if !args.json {
+        // The options are known before the first result.
+        bar.print(&head(&sides.options(), &args.side))?;
     }
-    exit::stopped(&interrupt)
+    let rows = rows(args, &sides, &bar);
+    let run = || sides.run(&known, &control, &|at, found| rows.put(at, (at, Some(found))));
+    let tell = |found: &Comparison| {
+        rows.finish(found.sides.iter().enumerate().map(|(at, side)| (at, (at, side.found.clone()))))?;
+        bar.print(&if args.json { exit::json(found)? } else { notes(found) })
+    };
+    let found = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::of_sweep)?));
+    let found = found.map_err(Exit::of_sweep)?;
+    bar.hide();
+    stored.iter().for_each(|stored| cache::say_failures(stored));
+    tell(&found)?;
+    if bar.is_unread() {
+        return Ok(());
+    }
+    exit::stopped(&interrupt.flag)?;
+    match (args.max_wall, found.sides.iter().filter(|side| side.found.is_none()).count()) {
+        (Some(time), missing @ 1..) => {
+            let sides = counted(missing as u64, "side");
+            Err(Exit::out_of_time(time, &format!("{sides} without a result")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Number and result of a side.
+type Row = (usize, Option<Found>);
+
+/// The rows of the sides, which are printed as they come. JSON appears at the end.
+fn rows<'a>(args: &'a CompareArgs, sides: &'a Sides, bar: &'a Bar) -> Rows<'a, Row> {
+    let names = args.side.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut table = Stream::new(&columns(names));
+    let mut first: Option<Row> = None;
+    Rows::new(move |(at, found): Row| {
+        let titles = if first.is_none() { table.titles() } else { String::new() };
+        let (_, base) = first.get_or_insert_with(|| (at, found.clone()));
+        let row = table.row(&cells(&sides.side(at, found, base.as_ref())));
+        if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
+    })
 }
 
 /// The options of a side. The side's own words override the flags of all sides. These flags override the
@@ -74,12 +112,22 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     args.common.below(words, file).map_err(Exit::bad_input)
 }
 
-fn report(c: &Comparison) -> String {
+/// The text above the rows: the options that differ.
+fn head(options: &BTreeMap<String, Vec<serde_json::Value>>, names: &[String]) -> String {
     let mut text = String::new();
-    if !c.options.is_empty() {
-        let _ = write!(text, "Options that differ\n{}\n", options(c));
+    if !options.is_empty() {
+        let rows = options.iter().map(|(key, values)| {
+            [key.clone()].into_iter().chain(values.iter().map(shown)).collect::<Vec<String>>()
+        });
+        let table = table::columns(&header(&[("", Align::Left)], names), rows.collect());
+        let _ = write!(text, "Options that differ\n{table}\n");
     }
-    let _ = write!(text, "Result\n{}", results(&c.sides));
+    text + "Result\n"
+}
+
+/// The text below the rows.
+fn notes(c: &Comparison) -> String {
+    let mut text = String::new();
     for side in &c.sides {
         if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
             let _ = writeln!(
@@ -94,7 +142,7 @@ fn report(c: &Comparison) -> String {
         let _ = write!(
             text,
             "\nCost of an operation, on the resources that limit a side\n{}",
-            costs(&c.sides, &named)
+            costs(&names(c), &named)
         );
         let others = c.costs.len() - named.len();
         if others > 0 {
@@ -120,54 +168,52 @@ fn shown(value: &serde_json::Value) -> String {
     }
 }
 
+fn names(c: &Comparison) -> Vec<String> {
+    c.sides.iter().map(|side| side.name.clone()).collect()
+}
+
 /// Header of a table: the columns in `before`, then a column for each side.
-fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, Align)> {
-    before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
+fn header<'a>(before: &[(&'a str, Align)], names: &'a [String]) -> Vec<(&'a str, Align)> {
+    before.iter().copied().chain(names.iter().map(|name| (name.as_str(), Align::Right))).collect()
 }
 
-fn options(c: &Comparison) -> String {
-    let rows = c.options.iter().map(|(key, values)| {
-        [key.clone()].into_iter().chain(values.iter().map(shown)).collect::<Vec<String>>()
-    });
-    table::columns(&header(&[("", Align::Left)], &c.sides), rows.collect())
+/// Titles and least widths of the columns. The widths suffice for most numbers.
+fn columns(names: usize) -> [(&'static str, Align, usize); 9] {
+    [
+        ("", Align::Left, names),
+        ("Mops", Align::Right, 6),
+        ("", Align::Left, 7),
+        ("against the first", Align::Right, 0),
+        ("", Align::Left, 7),
+        ("mean", Align::Right, 8),
+        ("p50", Align::Right, 8),
+        ("p99", Align::Right, 8),
+        ("bottleneck", Align::Left, 0),
+    ]
 }
 
-fn results(sides: &[Side]) -> String {
-    let header = [
-        ("", Align::Left),
-        ("Mops", Align::Right),
-        ("", Align::Left),
-        ("against the first", Align::Right),
-        ("", Align::Left),
-        ("mean", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("bottleneck", Align::Left),
-    ];
+fn cells(side: &Side) -> Vec<String> {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
-    let row = |side: &Side| {
-        let Some(found) = &side.found else {
-            return vec![side.name.clone(), "not run".into()];
-        };
-        let latency = &found.latency_ns;
-        vec![
-            side.name.clone(),
-            Digits(found.mops, 2).to_string(),
-            report::within(found.interval.mops).trim().to_owned(),
-            side.change.map_or(String::new(), doorbell_lab::percent),
-            match side.beyond_intervals {
-                Some(true) => "differs".into(),
-                Some(false) => "within the intervals".into(),
-                None if side.change.is_some() => "intervals not known".into(),
-                None => String::new(),
-            },
-            report::mean(latency.mean, None),
-            ns(latency.p50),
-            ns(latency.p99),
-            found.bottleneck.class_name().to_owned(),
-        ]
+    let Some(found) = &side.found else {
+        return vec![side.name.clone(), "no result".into()];
     };
-    table::columns(&header, sides.iter().map(row).collect())
+    let latency = &found.latency_ns;
+    vec![
+        side.name.clone(),
+        Digits(found.mops, 2).to_string(),
+        report::within(found.interval.mops).trim().to_owned(),
+        side.change.map_or(String::new(), doorbell_lab::percent),
+        match side.beyond_intervals {
+            Some(true) => "differs".into(),
+            Some(false) => "within the intervals".into(),
+            None if side.change.is_some() => "not known".into(),
+            None => String::new(),
+        },
+        report::mean(latency.mean, None),
+        ns(latency.p50),
+        ns(latency.p99),
+        report::bottleneck(found),
+    ]
 }
 
 /// Whether the resource is the bottleneck of a side's result, or has the lowest bound of a side.
@@ -181,7 +227,7 @@ fn matters(c: &Comparison, cost: &Cost) -> bool {
     observed || (0..c.sides.len()).any(least)
 }
 
-fn costs(sides: &[Side], costs: &[&Cost]) -> String {
+fn costs(names: &[String], costs: &[&Cost]) -> String {
     let or_none = |value: Option<f64>, unit: &str| match value {
         Some(value) => format!("{}{unit}", Digits(value, 2)),
         None => "-".into(),
@@ -199,5 +245,5 @@ fn costs(sides: &[Side], costs: &[&Cost]) -> String {
             rows.push([format!("  {what}")].into_iter().chain(amounts).collect());
         }
     }
-    table::columns(&header(&[("", Align::Left)], sides), rows)
+    table::columns(&header(&[("", Align::Left)], names), rows)
 }

@@ -27,7 +27,8 @@ impl Exit {
     /// The end after a simulation that returned no result.
     pub(crate) fn of_run(error: &doorbell_lab::SimulateError) -> Exit {
         match error {
-            error if error.is_interrupt() => Exit {
+            doorbell_lab::SimulateError::OutOfTime => Exit { code: 3, ..Exit::failed(error) },
+            error if error.is_cut() => Exit {
                 message: Some("interrupted: the run did not finish, so it has no result".into()),
                 ..Exit::interrupted()
             },
@@ -74,6 +75,11 @@ impl Exit {
     /// The end if a sweep or a comparison returned no result.
     pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
         if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
+    }
+
+    /// The wall-clock time was over before all results were known: code 1. `missing` says which are missing.
+    pub(crate) fn out_of_time(max_wall: Duration, missing: &str) -> Exit {
+        Exit::failed(format!("the wall-clock time was over (--max-wall {max_wall}): {missing}"))
     }
 
     /// Interrupted by Ctrl-C (code 130) or SIGTERM (code 143).
@@ -125,18 +131,34 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
+/// Whether the reader of stdout has closed its pipe.
+static UNREAD: AtomicBool = AtomicBool::new(false);
+
 /// Prints to stdout. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Exit::failed(format!("cannot write output: {e}"))),
-        _ => Ok(()),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+            UNREAD.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+        Err(e) => Err(Exit::failed(format!("cannot write output: {e}"))),
+        Ok(()) => Ok(()),
     }
 }
 
+/// Whether output was printed after its reader had closed the pipe.
+pub(crate) fn is_unread() -> bool {
+    UNREAD.load(Ordering::SeqCst)
+}
+
+/// JSON that ends in a line feed.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Exit> {
+    Ok(serde_json::to_string_pretty(value).map_err(Exit::failed)? + "\n")
+}
+
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
-    let json = serde_json::to_string_pretty(value).map_err(Exit::failed)?;
-    print(&(json + "\n"))
+    print(&json(value)?)
 }
 
 /// Returns an error if no operation completed. `waits` then says why.

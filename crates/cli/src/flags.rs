@@ -1,10 +1,11 @@
 //! Command-line flags. They are made from the fields of workloads and systems.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A verbs workload, from a file and flags that override it.
@@ -331,10 +332,36 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
             Says::Value(shown) if field.kind == FieldKind::Settings => {
                 arg.value_name(shown).action(ArgAction::Append)
             }
+            Says::Value(shown) if names_profile(field) => {
+                arg.value_name(shown).value_parser(ProfileParser).hide_possible_values(true)
+            }
             Says::Value(shown) => with_value(arg.value_name(shown), field.kind),
         });
     }
     args
+}
+
+/// Fields whose values are the names of built-in profiles, or paths of profiles.
+const PROFILES: [&str; 2] = ["profile", "host"];
+
+fn names_profile(field: &Field) -> bool {
+    PROFILES.contains(&field.key)
+}
+
+/// Takes any text. Shells complete the names of the built-in profiles.
+#[derive(Clone)]
+pub(crate) struct ProfileParser;
+
+impl TypedValueParser for ProfileParser {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Profile::names().map(PossibleValue::new)))
+    }
 }
 
 fn with_value(arg: Arg, kind: FieldKind) -> Arg {

@@ -6,7 +6,7 @@ mod result;
 use crate::args::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::run::not_launched;
 use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
@@ -34,14 +34,17 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let library = library(args)?;
     let device = open(&library, args.device)?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    bar.planned(asked.len() as u64);
+    let bar = Bar::new(1, None);
+    bar.planned(&vec![1.0; asked.len()]);
     let mut runs = Vec::new();
     for given in &asked {
-        match run_once(entry, given, &device, &interrupt)? {
+        let pace = Arc::default();
+        bar.began(1.0, &pace);
+        match run_once(entry, given, &device, &interrupt.flag)? {
             Some(run) => runs.push(run),
             None => break,
         }
+        bar.ended(&pace);
         bar.done(entry.name);
     }
     drop(bar);

@@ -20,6 +20,7 @@ mod profiles;
 mod progress;
 mod report;
 mod reproduce;
+mod rows;
 mod run;
 #[cfg(test)]
 mod schemas;

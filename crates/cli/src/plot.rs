@@ -46,7 +46,25 @@ pub(crate) struct Figure<'a> {
     /// Claims of the experiment.
     pub(crate) claims: Vec<&'a ClaimReport>,
     /// Curves of the experiment.
-    pub(crate) curves: Vec<&'a Curve>,
+    pub(crate) curves: Vec<Drawn<'a>>,
+}
+
+/// A curve with the marks of its points.
+#[derive(Clone)]
+pub(crate) struct Drawn<'a> {
+    /// The curve. A point without a finite y is a gap.
+    pub(crate) curve: &'a Curve,
+    /// Intervals of y, each with its x.
+    pub(crate) intervals: Vec<(f64, Range<f64>)>,
+    /// The x of points with more operations due than complete. They are marked at their y, or at the top of
+    /// the panel if y is unknown, because it grows without limit.
+    pub(crate) overload: Vec<f64>,
+}
+
+impl<'a> From<&'a Curve> for Drawn<'a> {
+    fn from(curve: &'a Curve) -> Drawn<'a> {
+        Drawn { curve, intervals: Vec::new(), overload: Vec::new() }
+    }
 }
 
 impl<'a> Figure<'a> {
@@ -55,7 +73,7 @@ impl<'a> Figure<'a> {
         let path = format!("{paper}/{name}");
         Figure {
             claims: report.claims.iter().filter(|c| c.paper == paper && c.experiment == name).collect(),
-            curves: report.curves.iter().filter(|c| c.experiment == path).collect(),
+            curves: report.curves.iter().filter(|c| c.experiment == path).map(Drawn::from).collect(),
             title: format!("{path}: {title}"),
         }
     }
@@ -71,12 +89,18 @@ impl<'a> Figure<'a> {
 
     fn lines(&self) -> Result<String, DrawError> {
         let panels = panels(&self.curves);
-        let names = unique(self.curves.iter().map(|c| c.name.as_str()));
+        let names = unique(self.curves.iter().map(|c| c.curve.name.as_str()));
         let marks: Vec<Vec<Mark>> = panels.iter().map(|p| self.marks(p, &names)).collect();
         let meanings = unique(marks.iter().flatten().map(|m| m.meaning));
         let meanings: Vec<String> = meanings.into_iter().map(|m| format!("paper: {m}")).collect();
-        let mut legend: Vec<Entry> =
-            names.iter().enumerate().map(|(i, n)| (*n, style(i), Sample::Line)).collect();
+        let named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        let mut legend: Vec<Entry> = named.map(|(i, n)| (*n, style(i), Sample::Line)).collect();
+        if self.curves.iter().any(|c| !c.intervals.is_empty()) {
+            legend.push((INTERVAL, INK.stroke_width(1), Sample::Interval));
+        }
+        if self.curves.iter().any(|c| !c.overload.is_empty()) {
+            legend.push((OVERLOAD, INK.stroke_width(1), Sample::Overload));
+        }
         legend.extend(meanings.iter().map(|m| (m.as_str(), INK.stroke_width(1), Sample::Mark)));
         let head = TITLE_HEIGHT + legend_height(&legend);
         let columns = panels.len().min(if panels.len() == 4 { 2 } else { 3 });
@@ -95,11 +119,11 @@ impl<'a> Figure<'a> {
     }
 
     /// The paper's numbers that belong to the curves of `panel`.
-    fn marks(&self, panel: &[&Curve], names: &[&str]) -> Vec<Mark> {
+    fn marks(&self, panel: &[&Drawn<'_>], names: &[&str]) -> Vec<Mark> {
         let of = |c: &&ClaimReport| {
             let mark = claims::marks().iter().find(|m| m.claim == c.id)?;
             let series = names.iter().position(|n| *n == mark.curve)?;
-            panel.iter().find(|curve| curve.name == mark.curve && curve.profile == c.profile)?;
+            panel.iter().find(|of| of.curve.name == mark.curve && of.curve.profile == c.profile)?;
             let Value::Number(value) = c.paper_value else { return None };
             let place = match (mark.axis, mark.at) {
                 (MarkAxis::X, _) => Place::Vertical(value),
@@ -188,7 +212,14 @@ enum Sample {
     Line,
     Mark,
     Bar,
+    Interval,
+    Overload,
 }
+
+/// Legend of error bars.
+const INTERVAL: &str = "95% interval";
+/// Legend of overloaded points.
+const OVERLOAD: &str = "overload: latency grows without limit";
 
 type Entry<'a> = (&'a str, ShapeStyle, Sample);
 
@@ -227,6 +258,16 @@ fn draw_legend(root: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
                 root.draw(&Cross::new((x + SAMPLE_WIDTH / 2, middle), 5, style.stroke_width(2)))?;
             }
             Sample::Bar => root.draw(&Rectangle::new([(x, y + 2), (x + SAMPLE_WIDTH, y + 13)], *style))?,
+            Sample::Interval => {
+                let at = x + SAMPLE_WIDTH / 2;
+                root.draw(&PathElement::new([(at, y + 1), (at, y + 13)], *style))?;
+                for end in [y + 1, y + 13] {
+                    root.draw(&PathElement::new([(at - CAP, end), (at + CAP, end)], *style))?;
+                }
+            }
+            Sample::Overload => {
+                root.draw(&TriangleMarker::new((x + SAMPLE_WIDTH / 2, middle), OVERLOAD_SIZE, *style))?;
+            }
         }
         let name = Text::new((*name).to_owned(), (x + SAMPLE_WIDTH + 6, y + 1), text(TEXT));
         root.draw(&name)?;
@@ -235,9 +276,9 @@ fn draw_legend(root: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
 }
 
 /// Groups the curves: curves of a group have equal axes and one profile.
-fn panels<'a>(curves: &[&'a Curve]) -> Vec<Vec<&'a Curve>> {
-    let mut panels: Vec<Vec<&Curve>> = Vec::new();
-    let axes = |c: &'a Curve| (&c.profile, &c.x, &c.y);
+fn panels<'a>(curves: &'a [Drawn<'a>]) -> Vec<Vec<&'a Drawn<'a>>> {
+    let mut panels: Vec<Vec<&Drawn<'_>>> = Vec::new();
+    let axes = |c: &'a Drawn<'a>| (&c.curve.profile, &c.curve.x, &c.curve.y);
     for curve in curves {
         match panels.iter_mut().find(|p| axes(p[0]) == axes(curve)) {
             Some(panel) => panel.push(curve),
@@ -264,9 +305,16 @@ enum Place {
     Point(f64, f64),
 }
 
-fn draw_panel(area: &Area<'_>, curves: &[&Curve], names: &[&str], marks: &[Mark]) -> Result<(), DrawError> {
-    let mut xs: Vec<f64> = curves.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
-    let mut ys: Vec<f64> = curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)).collect();
+fn draw_panel(
+    area: &Area<'_>,
+    curves: &[&Drawn<'_>],
+    names: &[&str],
+    marks: &[Mark],
+) -> Result<(), DrawError> {
+    let points = || curves.iter().flat_map(|of| &of.curve.points);
+    let mut xs: Vec<f64> = points().map(|p| p.0).collect();
+    let mut ys: Vec<f64> = points().map(|p| p.1).collect();
+    ys.extend(curves.iter().flat_map(|of| of.intervals.iter().map(|(_, interval)| interval.end)));
     for mark in marks {
         match mark.place {
             Place::Vertical(x) => xs.push(x),
@@ -277,22 +325,23 @@ fn draw_panel(area: &Area<'_>, curves: &[&Curve], names: &[&str], marks: &[Mark]
             }
         }
     }
-    let (x, y) = (Axis::of_x(&xs), Axis::linear(&ys));
+    let (x, y) = (Axis::of_x(&xs).with_room(), Axis::linear(&ys));
+    let first = curves[0].curve;
     let mut chart = ChartBuilder::on(area)
         .margin_right(16)
         .margin_left(8)
         .margin_bottom(6)
         .margin_top(6)
-        .caption(&curves[0].profile, text(14))
+        .caption(&first.profile, text(14))
         .x_label_area_size(44)
         .y_label_area_size(54)
         .build_cartesian_2d(x.clone(), y.clone())?;
-    mesh(&mut chart, &curves[0].x, &curves[0].y)?;
+    mesh(&mut chart, &first.x, &first.y)?;
     // Curves are drawn from last to first, so the first curve is on top. Curves of limits come last in the
     // list.
     for curve in curves.iter().rev() {
-        let series = names.iter().position(|n| *n == curve.name).unwrap_or(0);
-        draw_curve(&mut chart, curve, series)?;
+        let series = names.iter().position(|n| *n == curve.curve.name).unwrap_or(0);
+        draw_curve(&mut chart, curve, series, y.high)?;
     }
     for mark in marks {
         draw_mark(&mut chart, mark, &x, &y)?;
@@ -306,20 +355,38 @@ fn mesh(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), DrawError> {
     mesh.label_style(text(TEXT)).axis_desc_style(text(TEXT)).x_desc(x).y_desc(y).draw()
 }
 
-fn draw_curve(chart: &mut Chart<'_, '_>, curve: &Curve, series: usize) -> Result<(), DrawError> {
+/// Draws a curve. `top` is the largest y of the panel.
+fn draw_curve(chart: &mut Chart<'_, '_>, of: &Drawn<'_>, series: usize, top: f64) -> Result<(), DrawError> {
     let finite = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
-    let points: Vec<(f64, f64)> = curve.points.iter().copied().filter(finite).collect();
-    if is_dashed(series) {
-        chart.draw_series(DashedLineSeries::new(points.clone(), 6, 4, style(series)))?;
-    } else {
-        chart.draw_series(LineSeries::new(points.clone(), style(series)))?;
+    for whole in of.curve.points.split(|p| !finite(p)) {
+        if is_dashed(series) {
+            chart.draw_series(DashedLineSeries::new(whole.to_vec(), 6, 4, style(series)))?;
+        } else {
+            chart.draw_series(LineSeries::new(whole.to_vec(), style(series)))?;
+        }
     }
     // If points are far apart, dots show them, because nothing is known between the points.
+    let points: Vec<(f64, f64)> = of.curve.points.iter().copied().filter(finite).collect();
     if points.len() <= MOST_DOTS {
         chart.draw_series(points.iter().map(|p| Circle::new(*p, 3, style(series).filled())))?;
     }
+    let thin = style(series).stroke_width(1);
+    let ends = |(x, interval): &(f64, Range<f64>)| [(*x, interval.start), (*x, interval.end)];
+    chart.draw_series(of.intervals.iter().map(|interval| PathElement::new(ends(interval), thin)))?;
+    let cap = |at| EmptyElement::at(at) + PathElement::new([(-CAP, 0), (CAP, 0)], thin);
+    chart.draw_series(of.intervals.iter().flat_map(ends).map(cap))?;
+    let mark = |x: &f64| {
+        let y = points.iter().find(|p| p.0 == *x).map_or(top, |p| p.1);
+        TriangleMarker::new((*x, y), OVERLOAD_SIZE, thin)
+    };
+    chart.draw_series(of.overload.iter().map(mark))?;
     Ok(())
 }
+
+/// Half the width of the ends of an error bar, in pixels.
+const CAP: i32 = 3;
+/// Size of the mark of an overloaded point, in pixels.
+const OVERLOAD_SIZE: i32 = 7;
 
 /// A curve with at most this many points has dots.
 const MOST_DOTS: usize = 24;
@@ -436,6 +503,9 @@ struct Axis {
     logarithmic: bool,
 }
 
+/// Room at the high end of an x axis, as a share of its length.
+const ROOM: f64 = 0.03;
+
 /// Approximate number of ticks on an axis.
 const TICKS: f64 = 6.0;
 
@@ -483,6 +553,15 @@ impl Axis {
         Axis { low, high, largest: high, ticks, logarithmic: true }
     }
 
+    /// Adds room at the high end, so that the frame does not cut the last dot.
+    fn with_room(mut self) -> Axis {
+        self.high = match self.logarithmic {
+            true => self.high * (self.high / self.low).powf(ROOM),
+            false => self.high + (self.high - self.low) * ROOM,
+        };
+        self
+    }
+
     /// Position of `value`: 0 at the low end, 1 at the high end.
     fn position(&self, value: f64) -> f64 {
         let scale = |v: f64| if self.logarithmic { v.log2() } else { v };
@@ -513,8 +592,11 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Formats a number with about four digits.
+/// Formats a number with about four digits. `M` stands for a million.
 fn number(value: f64) -> String {
+    if value.abs() >= 1e6 {
+        return number(value / 1e6) + " M";
+    }
     let digits = match value.abs() {
         v if v >= 1000.0 || v.fract() == 0.0 => 0,
         v if v >= 100.0 => 1,
@@ -598,13 +680,42 @@ mod tests {
         let mut odd = curve("a < b & c", "cx3");
         odd.points.push((11.0, f64::INFINITY));
         let curves = [curve("READ", "cib"), curve("WRITE", "cib"), odd];
-        let figure = Figure { title: "made up".into(), claims: vec![], curves: curves.iter().collect() };
+        let curves = curves.iter().map(Drawn::from).collect();
+        let figure = Figure { title: "made up".into(), claims: vec![], curves };
         let svg = figure.svg().unwrap().unwrap();
         assert_well_formed(&svg);
         for part in ["made up", "READ", "WRITE", "a &lt; b &amp; c", "cib", "cx3", "payload, bytes", "Mops"] {
             assert!(svg.lines().any(|l| l.trim() == part), "{part}: {svg}");
         }
         assert_eq!(svg.matches("<circle").count(), 30, "a dot for each finite point: {svg}");
+    }
+
+    #[test]
+    fn gaps_intervals_and_overload_are_drawn() {
+        let mut with_gap = curve("", "cib");
+        with_gap.points[4].1 = f64::NAN;
+        with_gap.points[9].1 = f64::NAN;
+        let svg = |intervals: Vec<(f64, Range<f64>)>, overload: Vec<f64>| {
+            let curves = vec![Drawn { curve: &with_gap, intervals, overload }];
+            let figure = Figure { title: "made up".into(), claims: vec![], curves };
+            figure.svg().unwrap().unwrap()
+        };
+        let plain = svg(vec![], vec![]);
+        assert_well_formed(&plain);
+        let line = format!("stroke=\"#{:02X}{:02X}{:02X}\"", COLOURS[0].0, COLOURS[0].1, COLOURS[0].2);
+        let lines =
+            |svg: &str| svg.lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).count();
+        assert_eq!((lines(&plain), plain.matches("<circle").count()), (2, 8), "{plain}");
+        assert!(!plain.contains(INTERVAL) && !plain.contains(OVERLOAD), "{plain}");
+        let all = svg(vec![(1.0, 90.0..110.0), (2.0, 45.0..55.0)], vec![9.0, 10.0]);
+        assert_well_formed(&all);
+        assert!(all.contains(INTERVAL) && all.contains(OVERLOAD), "{all}");
+        // A triangle in the legend, one at the point with a y, and one at the top.
+        assert_eq!(all.matches("<polygon").count() - plain.matches("<polygon").count(), 3, "{all}");
+        assert!(
+            all.matches("<line").count() >= plain.matches("<line").count() + 9 || lines(&all) > 2,
+            "{all}"
+        );
     }
 
     #[test]
@@ -643,7 +754,7 @@ mod tests {
         let curves = [curve("READ", "cib")];
         let svg = |claim: &ClaimReport| {
             let figure =
-                Figure { title: String::new(), claims: vec![claim], curves: curves.iter().collect() };
+                Figure { title: String::new(), claims: vec![claim], curves: vec![Drawn::from(&curves[0])] };
             figure.svg().unwrap().unwrap()
         };
         assert!(svg(&transition).contains("paper: link-bound from here"));
@@ -661,6 +772,7 @@ mod tests {
         assert_eq!(labels(Axis::of_x(&[4.0, 1.0, 2.0, 1.0])), "1 2 4");
         assert_eq!(labels(Axis::of_x(&[0.0, 1.0, 2.0, 3.0])), "0 1 2 3");
         assert_eq!(labels(Axis::of_x(&[1.0, 2.0, 2.5])), "0 0.5 1 1.5 2 2.5");
+        assert_eq!(labels(Axis::of_x(&[1e6, 1e7, 1e8])), "1 M 10 M 100 M");
     }
 
     /// A plot's file is named after the paper and the experiment.

@@ -1,7 +1,7 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Found, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
@@ -18,7 +18,7 @@ fn warmed(measured: &MeasuredTime) -> &'static str {
         Some(Warmed::Steady) => "until steady",
         Some(Warmed::Overload) => "until overload: fewer operations complete than are due",
         Some(Warmed::MaxTime) => "not steady after two thirds of --max-time",
-        Some(Warmed::MaxWall) => "not steady after --max-wall",
+        Some(Warmed::MaxWall) => "cut short after two thirds of --max-wall",
     }
 }
 
@@ -84,4 +84,10 @@ pub(crate) fn within(half: Option<f64>) -> String {
     let Some(half) = half else { return String::new() };
     let decimals = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
     format!(" ± {half:.decimals$}")
+}
+
+/// Name of the bottleneck in a table with several results.
+pub(crate) fn bottleneck(found: &Found) -> String {
+    let name = found.bottleneck.class_name();
+    if found.cut_short { format!("{name}, not confirmed") } else { name.to_owned() }
 }

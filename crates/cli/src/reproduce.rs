@@ -4,7 +4,8 @@ use crate::args::ReproduceArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
 use crate::plot::Figure;
-use crate::progress;
+use crate::progress::{self, Bar};
+use crate::rows::Rows;
 use crate::table::{self, Align};
 use doorbell_lab::{Control, SimulateError};
 use doorbell_nic::counted;
@@ -31,9 +32,13 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         make_writable(dir)?;
     }
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    let jobs = args.jobs.unwrap_or_else(doorbell_lab::cores);
-    let control = Control { interrupt, jobs, max_wall: None, watch: &bar };
+    let (jobs, deadline) = (args.jobs.unwrap_or_else(doorbell_lab::cores), progress::deadline(args.max_wall));
+    let bar = match args.plots {
+        None => Bar::new(jobs, deadline).for_reader(&interrupt),
+        Some(_) => Bar::new(jobs, deadline),
+    };
+    let flag = interrupt.flag.clone();
+    let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
     let mut ctx = Ctx::new(args.full, control).map_err(Exit::failed)?;
     if let Some(precision) = args.precision {
         ctx = ctx.with_precision(precision);
@@ -41,25 +46,47 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if let Some(stored) = cache::stored() {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
     }
-    let report = doorbell_reproduce::reproduce(&ctx, &selection);
-    let report = report.and_then(|report| with_intervals(&ctx, &selection, report, args.uncertainty));
-    drop(ctx);
-    drop(bar);
-    let report = report.map_err(Exit::failed)?;
-    report.stored.iter().for_each(cache::warn);
-    let plots = match &args.plots {
-        Some(dir) => write_plots(dir, &report, &selection.experiments)?,
-        None => Vec::new(),
+    let rows = Rows::new(|table: String| if args.json { Ok(()) } else { bar.print(&table) });
+    let each = |at: usize, claims: &[ClaimReport]| rows.put(at, section(selection.experiments[at], claims));
+    let run = || {
+        let report = doorbell_reproduce::reproduce(&ctx, &selection, &each);
+        report.and_then(|report| with_intervals(&ctx, &selection, report, args.uncertainty))
     };
-    if args.json {
-        exit::print_json(&report)?;
-    } else {
-        exit::print(&text(&report, &selection.experiments))?;
-        for plot in plots {
-            exit::print(&format!("Plot: {}\n", plot.display()))?;
-        }
+    let tell = |report: &Report| {
+        let plots = match &args.plots {
+            Some(dir) => write_plots(dir, report, &selection.experiments)?,
+            None => Vec::new(),
+        };
+        rows.finish(sections(report, &selection.experiments))?;
+        let plots: String = plots.iter().map(|plot| format!("Plot: {}\n", plot.display())).collect();
+        bar.print(&if args.json { exit::json(report)? } else { notes(report) + &plots })
+    };
+    let report = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::failed)?));
+    let report = report.map_err(Exit::failed)?;
+    bar.hide();
+    report.stored.iter().for_each(cache::warn);
+    tell(&report)?;
+    if bar.is_unread() {
+        return Ok(());
     }
-    if report.interrupted { Err(Exit::interrupted()) } else { Ok(()) }
+    exit::stopped(&interrupt.flag)?;
+    match (report.interrupted, args.max_wall) {
+        (true, Some(time)) => Err(Exit::out_of_time(time, &unfinished(&report))),
+        _ => Ok(()),
+    }
+}
+
+/// Says which part of a report is missing.
+fn unfinished(report: &Report) -> String {
+    match stopped(report).count() {
+        0 => "other requested results are incomplete".to_owned(),
+        n => format!("{} without a result", counted(n as u64, "experiment")),
+    }
+}
+
+/// The experiments that were stopped early.
+fn stopped(report: &Report) -> impl Iterator<Item = &MissingExperiment> {
+    report.missing.iter().filter(|missing| missing.why.is_none())
 }
 
 /// Adds intervals to the report if `asked`, unless the user interrupted the runs.
@@ -75,7 +102,7 @@ fn with_intervals(
     match doorbell_reproduce::intervals(ctx, selection, &report.claims) {
         Ok(intervals) => Ok(Report { intervals: Some(intervals), ..report }),
         // The report keeps the results that were found before the interrupt.
-        Err(error) if error.is_interrupt() => Ok(Report { interrupted: true, ..report }),
+        Err(error) if error.is_cut() => Ok(Report { interrupted: true, ..report }),
         Err(error) => Err(error),
     }
 }
@@ -108,19 +135,30 @@ fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Resu
     Ok(paths)
 }
 
-fn text(report: &Report, experiments: &[&Experiment]) -> String {
-    let mut text = String::new();
-    for experiment in experiments {
+/// The table of an experiment's claims; empty if there are none.
+fn section(experiment: &Experiment, claims: &[ClaimReport]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{}/{}: {}\n", experiment.paper, experiment.name, experiment.title);
+    text += &table_of(claims);
+    text + "\n"
+}
+
+/// The number and the table of each finished experiment.
+fn sections(report: &Report, experiments: &[&Experiment]) -> Vec<(usize, String)> {
+    let of = |experiment: &Experiment| -> Vec<ClaimReport> {
         let extends = |c: &ClaimReport| c.basis == Basis::Ours && experiment.claims.contains(&c.id.as_str());
         let of =
             |c: &&ClaimReport| (c.paper == experiment.paper && c.experiment == experiment.name) || extends(c);
-        let claims: Vec<&ClaimReport> = report.claims.iter().filter(of).collect();
-        if !claims.is_empty() {
-            let _ = writeln!(text, "{}/{}: {}", experiment.paper, experiment.name, experiment.title);
-            text += &table_of(&claims);
-            text += "\n";
-        }
-    }
+        report.claims.iter().filter(of).cloned().collect()
+    };
+    experiments.iter().map(|experiment| section(experiment, &of(experiment))).enumerate().collect()
+}
+
+/// The text below the tables of the experiments.
+fn notes(report: &Report) -> String {
+    let mut text = String::new();
     for measured in &report.measured {
         text += &measured_text(measured);
     }
@@ -189,7 +227,7 @@ fn accuracy_table(group: &str, all: &[Accuracy]) -> String {
     table::columns(&header, rows.collect())
 }
 
-fn table_of(claims: &[&ClaimReport]) -> String {
+fn table_of(claims: &[ClaimReport]) -> String {
     let header = [
         ("claim", Align::Left),
         ("paper", Align::Right),
@@ -200,7 +238,7 @@ fn table_of(claims: &[&ClaimReport]) -> String {
         ("basis", Align::Left),
         ("bottleneck", Align::Left),
     ];
-    table::columns(&header, claims.iter().map(|c| row(c)).collect())
+    table::columns(&header, claims.iter().map(row).collect())
 }
 
 fn row(c: &ClaimReport) -> Vec<String> {
@@ -398,9 +436,8 @@ fn headlines(all: &[Headline]) -> String {
 
 /// Text about all experiments without a result.
 fn missing(report: &Report) -> String {
-    let stopped = || report.missing.iter().filter(|missing| missing.why.is_none());
-    let names: Vec<&str> = stopped().map(|missing| missing.experiment.as_str()).collect();
-    let claims: usize = stopped().map(|missing| missing.claims.len()).sum();
+    let names: Vec<&str> = stopped(report).map(|missing| missing.experiment.as_str()).collect();
+    let claims: usize = stopped(report).map(|missing| missing.claims.len()).sum();
     let interrupted = match (report.interrupted, &names[..]) {
         (false, _) => String::new(),
         (true, []) => {

@@ -3,6 +3,8 @@
 
 use crate::extrapolation::Told;
 use crate::{limits, live, profiles};
+use doorbell_lab::compare::{Changes, Comparison};
+use doorbell_lab::sweep::Sweep;
 use doorbell_lab::{SystemJson, VerbsJson};
 use doorbell_launch::stats;
 use doorbell_reproduce::Report;
@@ -66,6 +68,9 @@ fn schemas() {
         ("limits", of::<Told<'_, limits::Limits>>("doorbell limits --json")),
         ("profiles", of::<Vec<profiles::Described<'_>>>("doorbell profiles --json")),
         ("profile", of::<profiles::Described<'_>>("doorbell profiles NAME --json")),
+        ("sweep", of::<Sweep>("doorbell sweep --json")),
+        ("compare", of::<Comparison>("doorbell compare SIDES --json")),
+        ("compare-baseline", of::<Changes>("doorbell compare --baseline FILE --json")),
         ("reproduce", of::<Report>("doorbell reproduce --json")),
         ("live", of::<live::Live>("doorbell live --json")),
         ("run-stats", of::<stats::Report>("doorbell run --stats-json FILE")),

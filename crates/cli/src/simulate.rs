@@ -7,12 +7,13 @@ mod verbs;
 use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
-use crate::progress;
+use crate::progress::{self, Bar};
 use crate::trace::{self, Watched};
-use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
-use std::sync::Arc;
+use doorbell_lab::uncertainty::{self, Uncertainty};
+use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, SimulateError, Watch, Work};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
@@ -30,37 +31,49 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     }
     let seen = trace::open(&args.trace, &args.workload.files(&asked))?;
     let interrupt = progress::interrupt()?;
-    let bar = progress::bar();
-    let watch = Watched { bar: &bar, seen: &seen };
-    let control = control(&args, &interrupt, &watch);
-    let outcome = match args.explain {
-        true => doorbell_lab::explain(&run, &control)
-            .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
-        false => doorbell_lab::simulate(&run, &control),
+    let deadline = progress::deadline(args.max_wall);
+    let bar = Bar::new(doorbell_lab::cores(), deadline);
+    let watch = Watched { bar: &bar, seen: &seen, base: Mutex::default() };
+    let control = control(deadline, &interrupt.flag, &watch);
+    let work = || {
+        let outcome = match (args.explain, args.uncertainty) {
+            (true, _) => doorbell_lab::explain(&run, &control)
+                .map(|outcome| doorbell_lab::advise(&typed, &run, outcome, &control)),
+            (false, true) => {
+                watch.expected(1 + uncertainty::DRAWS);
+                doorbell_lab::simulate(&run, &control.before_reruns(uncertainty::DRAWS))
+            }
+            (false, false) => doorbell_lab::simulate(&run, &control),
+        }?;
+        watch.based(&outcome);
+        // A run in which no operation completed has no interval.
+        let has_interval = args.uncertainty && outcome.waits.is_none();
+        let uncertainty =
+            has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
+        Ok::<_, SimulateError>((outcome, uncertainty))
     };
-    let outcome = outcome.map_err(|e| seen.without_result(&e))?;
-    // A run in which no operation completed has no interval.
-    let has_interval = args.uncertainty && outcome.waits.is_none();
-    let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
-    drop(bar);
-    let told = Told {
-        result: &outcome,
-        unit: if run.is_of_system() { "Mrps" } else { "Mops" },
-        extrapolates: &doorbell_lab::extrapolates(&run),
-        supports: &doorbell_lab::supports(&run),
-        uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
+    let said = |outcome: &Outcome, uncertainty: Option<&Uncertainty>| {
+        let told = Told {
+            result: outcome,
+            unit: if run.is_of_system() { "Mrps" } else { "Mops" },
+            extrapolates: &doorbell_lab::extrapolates(&run),
+            supports: &doorbell_lab::supports(&run),
+            uncertainty,
+        };
+        if args.json { exit::json(&told) } else { Ok(text(&told, &asked)) }
     };
-    if args.json {
-        exit::print_json(&told)?;
-    } else {
-        exit::print(&text(&told, &asked))?;
-    }
+    // A forced end prints the result of the run without that of its reruns.
+    let forced = || watch.base().map_or(Ok(()), |base| bar.print(&said(&base, None)?));
+    let ended = progress::until(&interrupt, work, forced);
+    let (outcome, uncertainty) = ended.map_err(|e| seen.without_result(&e))?;
+    bar.hide();
+    exit::print(&said(&outcome, uncertainty.as_ref().ok().and_then(Option::as_ref))?)?;
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
     }
     // The results are printed before errors are reported.
     seen.report()?;
-    exit::stopped(&interrupt)?;
+    exit::stopped(&interrupt.flag)?;
     uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     exit::completed(outcome.waits.as_deref(), &outcome.measured)
 }
@@ -90,8 +103,15 @@ const STALE: &str = "doorbell: this host's devices do not see its caches (io_coh
      system's programs flush no caches: peers may have received stale data, and such programs would not \
      work on such a host";
 
-/// The run settings that these arguments ask for.
-fn control<'a>(args: &SimulateArgs, interrupt: &Arc<AtomicBool>, watch: &'a Watched<'_>) -> Control<'a> {
-    let max_wall = std::time::Duration::from_nanos(args.max_wall.span().as_ns());
-    Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: Some(max_wall), watch }
+/// Wall-clock time that each run may take, unless the user gives a time for the whole command.
+const MAX_WALL: Duration = Duration::from_secs(60);
+
+/// The settings of the runs.
+fn control<'a>(
+    deadline: Option<Instant>,
+    interrupt: &Arc<AtomicBool>,
+    watch: &'a Watched<'_>,
+) -> Control<'a> {
+    let max_wall = deadline.is_none().then_some(MAX_WALL);
+    Control { interrupt: interrupt.clone(), max_wall, deadline, watch, ..Control::quiet() }
 }

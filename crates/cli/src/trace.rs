@@ -3,7 +3,7 @@
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
 use crate::progress::Bar;
-use doorbell_lab::{SimulateError, Traced, Tracing, Watch};
+use doorbell_lab::{Outcome, Pace, SimulateError, Traced, Tracing, Watch};
 use doorbell_nic::counted;
 use doorbell_verbs::Time;
 use std::fs::{File, Metadata};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of operations to trace if `--trace-ops` is not given. The files then have some megabytes.
 const USUAL_OPERATIONS: u64 = 1000;
@@ -95,7 +95,13 @@ fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
 /// Returns an error if the run also reads `output`, or prints results or messages to it.
 fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
     let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
-    let own = output.file.metadata();
+    check_unused(path, &output.file, read)
+}
+
+/// Returns an error if the command also reads `file`, or prints results or messages to it. `read` lists the
+/// files that the command reads.
+pub(crate) fn check_unused(path: &Path, file: &File, read: &[PathBuf]) -> Result<(), Exit> {
+    let own = file.metadata();
     let printed_to = |out: BorrowedFd<'_>| {
         // A closed stream is not a file.
         let about = out.try_clone_to_owned().and_then(|out| File::from(out).metadata());
@@ -218,15 +224,40 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Shows progress, and traces the first run.
+/// Shows progress, traces the first run, and keeps its result.
 pub(crate) struct Watched<'a> {
     pub(crate) bar: &'a Bar,
     pub(crate) seen: &'a Files,
+    /// The result of the run before its reruns.
+    pub(crate) base: Mutex<Option<Outcome>>,
+}
+
+impl Watched<'_> {
+    /// The result of the run, if only reruns may be missing.
+    pub(crate) fn base(&self) -> Option<Outcome> {
+        lock(&self.base).clone()
+    }
 }
 
 impl Watch for Watched<'_> {
-    fn planned(&self, runs: u64) {
-        self.bar.planned(runs);
+    fn planned(&self, costs: &[f64]) {
+        self.bar.planned(costs);
+    }
+
+    fn expected(&self, runs: usize) {
+        self.bar.expected(runs);
+    }
+
+    fn began(&self, cost: f64, pace: &Arc<Pace>) {
+        self.bar.began(cost, pace);
+    }
+
+    fn ended(&self, pace: &Arc<Pace>) {
+        self.bar.ended(pace);
+    }
+
+    fn based(&self, base: &Outcome) {
+        *lock(&self.base) = Some(base.clone());
     }
 
     fn done(&self, what: &str) {

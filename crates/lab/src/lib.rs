@@ -12,6 +12,7 @@ mod extrapolation;
 mod limits;
 mod median;
 mod plan;
+mod progress;
 mod results;
 mod run_error;
 mod simulate;
@@ -25,7 +26,7 @@ pub use asked::{
     Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with,
     usual_of_systems,
 };
-pub use doorbell_programs::steady::{Ended, Warmed};
+pub use doorbell_programs::steady::{Ended, Pace, Warmed};
 pub use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
@@ -39,7 +40,8 @@ pub use explain::{Depth, Typed, advise, change, explain, explained, percent, wor
 pub use extrapolation::extrapolates;
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use median::median;
-pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
+pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
+pub use progress::Forecast;
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
     OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,

@@ -22,6 +22,11 @@ pub enum SimulateError {
         /// Bytes of memory of this machine.
         memory: u64,
     },
+    /// The wall-clock time was over before the run measured anything.
+    #[error(
+        "the wall-clock time (--max-wall) was over before anything was measured: try a longer --max-wall"
+    )]
+    OutOfTime,
     /// The run did not finish.
     #[error("{0}")]
     Run(#[from] RunError),
@@ -86,8 +91,8 @@ impl SimulateError {
         }
     }
 
-    /// Whether the run was interrupted.
-    pub fn is_interrupt(&self) -> bool {
-        matches!(self, SimulateError::Run(RunError::Interrupted))
+    /// Whether the run was cut short, by an interrupt or because the wall-clock time was over.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, SimulateError::Run(RunError::Interrupted) | SimulateError::OutOfTime)
     }
 }

@@ -1,11 +1,26 @@
 //! Observation of runs.
 
+use crate::results::Outcome;
+use doorbell_programs::steady::Pace;
 use doorbell_sim::{Traced, Tracing};
+use std::sync::Arc;
 
 /// An observer of runs.
 pub trait Watch: Sync {
-    /// Announces this many more runs.
-    fn planned(&self, _runs: u64) {}
+    /// Announces more runs, each with its cost in simulated operations.
+    fn planned(&self, _costs: &[f64]) {}
+
+    /// Announces about how many more runs will be planned later.
+    fn expected(&self, _runs: usize) {}
+
+    /// Announces that a planned run of this cost begins.
+    fn began(&self, _cost: f64, _pace: &Arc<Pace>) {}
+
+    /// Announces that a run that began has ended.
+    fn ended(&self, _pace: &Arc<Pace>) {}
+
+    /// Receives the result of a run before its reruns begin.
+    fn based(&self, _base: &Outcome) {}
 
     /// Announces that the run called `what` is done.
     fn done(&self, _what: &str) {}

@@ -24,6 +24,8 @@ pub use judge::checked::{CheckedClaims, Headline};
 pub use judge::claim_report::{Basis, ClaimReport, Explained, NotChecked};
 pub use judge::intervals::{Coverage, Intervals, intervals};
 pub use judge::measured::MeasuredReport;
-pub use judge::report::{MissingExperiment, ParameterCounts, REPORT_SCHEMA, Report, judge, reproduce};
+pub use judge::report::{
+    EachExperiment, MissingExperiment, ParameterCounts, REPORT_SCHEMA, Report, judge, reproduce,
+};
 pub use judge::selector::{BadSelector, Selection};
 pub use judge::sensitivity::Sensitivity;

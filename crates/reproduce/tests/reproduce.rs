@@ -11,7 +11,7 @@ fn ctx() -> Ctx<'static> {
 
 fn reproduce(ctx: &Ctx<'_>, selectors: &[&str]) -> Report {
     let selectors: Vec<String> = selectors.iter().map(|s| (*s).to_owned()).collect();
-    doorbell_reproduce::reproduce(ctx, &Selection::new(&REGISTER, &selectors).unwrap()).unwrap()
+    doorbell_reproduce::reproduce(ctx, &Selection::new(&REGISTER, &selectors).unwrap(), &|_, _| ()).unwrap()
 }
 
 const WITHOUT_SIMULATION: [&str; 3] = ["atc16/fig2", "atc16/appA", "atc16/tab1"];

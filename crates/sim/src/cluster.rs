@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Turns of threads between two checks of the interrupt flag. The number is small, because turns are long
 /// while threads set up.
@@ -36,6 +37,8 @@ pub struct SimCluster {
     config: SimConfig,
     steer: Option<Box<dyn Steer>>,
     setup_error: Option<String>,
+    /// Whether the set-up was stopped.
+    halted: bool,
 }
 
 impl SimCluster {
@@ -65,7 +68,7 @@ impl SimCluster {
             config.machines
         );
         let world = Rc::new(RefCell::new(World::new(machines, &config)));
-        SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None }
+        SimCluster { world, coroutines: IdVec::new(), config, steer: None, setup_error: None, halted: false }
     }
 
     /// Traces the run. Must be called before the run starts.
@@ -76,8 +79,8 @@ impl SimCluster {
         world.begin_trace(tracer);
     }
 
-    /// Lets `steer` control the run. The run calls `steer` first at time `look`. [`SimConfig::end`] and
-    /// [`SimConfig::interrupt`] are then ignored.
+    /// Lets `steer` control the run. The run calls `steer` first at time `look`. [`SimConfig::end`] is then
+    /// ignored, and [`SimConfig::interrupt`] is watched only during the set-up.
     pub fn steer(&mut self, look: Time, steer: Box<dyn Steer>) {
         self.steer = Some(steer);
         self.world.borrow_mut().end_at(look.into());
@@ -94,10 +97,17 @@ impl SimCluster {
 
     /// Whether the run must stop. If there is a [`Steer`], it decides.
     fn is_called(&mut self) -> bool {
+        let now = self.world.borrow().env.now.time();
         match &mut self.steer {
-            Some(steer) => steer.is_called() && !self.look(),
+            Some(steer) => steer.is_called(now) && !self.look(),
             None => is_set(self.config.interrupt.as_deref()),
         }
+    }
+
+    /// Whether the set-up must stop. Once it must, nothing more is set up, and the run is refused.
+    fn is_halted(&mut self) -> bool {
+        self.halted |= is_over(self.config.interrupt.as_deref(), self.config.deadline);
+        self.halted
     }
 
     /// Ends the trace. The first call returns a summary of the trace.
@@ -180,6 +190,11 @@ fn is_set(interrupt: Option<&AtomicBool>) -> bool {
     interrupt.is_some_and(|interrupt| interrupt.load(Ordering::Relaxed))
 }
 
+/// Whether work that watches the interrupt flag and the wall clock must stop.
+fn is_over(interrupt: Option<&AtomicBool>, deadline: Option<Instant>) -> bool {
+    is_set(interrupt) || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
 /// The id of a machine. A cluster has fewer than 2^16 machines.
 fn machine_id(machine: u32) -> MachineId {
     MachineId(machine as u16)
@@ -221,6 +236,9 @@ impl Cluster for SimCluster {
 
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output> {
         let (task, slot) = Task::new();
+        if self.is_halted() {
+            return task;
+        }
         let world = self.world.clone();
         let mut w = self.world.borrow_mut();
         if self.setup_error.is_some() {
@@ -258,13 +276,16 @@ impl Cluster for SimCluster {
     }
 
     fn preset<R>(&mut self, machine: u32, mem: Mem, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        if self.is_halted() {
+            return None;
+        }
         let mut world = self.world.borrow_mut();
         Some(fill(world.hosts[machine_id(machine)].memory.whole(mem)))
     }
 
     fn stopped(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let interrupt = self.config.interrupt.clone();
-        move || is_set(interrupt.as_deref())
+        let (interrupt, deadline) = (self.config.interrupt.clone(), self.config.deadline);
+        move || is_over(interrupt.as_deref(), deadline)
     }
 
     fn is_virtual(&self) -> bool {
@@ -278,6 +299,9 @@ impl Cluster for SimCluster {
     }
 
     fn run(&mut self) -> Result<(), RunError> {
+        if self.is_halted() {
+            return Err(RunError::Interrupted);
+        }
         if let Some(error) = self.setup_error.take() {
             return Err(RunError::Setup(error));
         }

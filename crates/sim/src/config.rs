@@ -5,6 +5,7 @@ use doorbell_nic::Profile;
 use doorbell_verbs::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// A device of a machine.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,9 @@ pub struct SimConfig {
     pub window: (Time, Span),
     /// Set from outside to stop the run early. The run then returns `RunError::Interrupted`.
     pub interrupt: Option<Arc<AtomicBool>>,
+    /// Wall-clock time after which the set-up of threads and memory stops. The run then returns
+    /// `RunError::Interrupted`.
+    pub deadline: Option<Instant>,
 }
 
 impl SimConfig {
@@ -62,6 +66,7 @@ impl SimConfig {
             end: Time::NEVER,
             window: (Time::START, Span::from_ps(u64::MAX)),
             interrupt: None,
+            deadline: None,
         }
     }
 }

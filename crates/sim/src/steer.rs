@@ -12,8 +12,9 @@ pub trait Steer {
     /// time that is not later than the present ends the run.
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time;
 
-    /// Whether to call [`Steer::look`] at once. The run asks every few turns of threads.
-    fn is_called(&mut self) -> bool {
+    /// Whether to call [`Steer::look`] at once. The run asks every few turns of threads. Everything up to
+    /// `now` has happened.
+    fn is_called(&mut self, _now: Time) -> bool {
         false
     }
 }

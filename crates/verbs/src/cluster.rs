@@ -30,7 +30,8 @@ pub trait Cluster {
     fn spawn<T: Program>(&mut self, machine: u32, core: u32, program: T) -> Task<T::Output>;
 
     /// Before the run, calls `fill` with the bytes of `mem` on a machine. This takes no virtual time. Returns
-    /// `None` if the machine is another process. Then that process calls `preset` itself.
+    /// `None` if the machine is another process, which then calls `preset` itself, or if the set-up of the
+    /// cluster was stopped, so that it cannot run.
     ///
     /// # Panics
     /// If the memory does not belong to the machine.

@@ -1,18 +1,31 @@
 //! A sweep as comma-separated values. The format is RFC 4180, but lines end in a line feed.
 
-use doorbell_lab::sweep::{Point, Sweep};
+use doorbell_lab::sweep::{Axis, Point, Sweep};
 
 /// A header, and a line for each point.
 pub(super) fn of(sweep: &Sweep) -> String {
-    let options = sweep.over.iter().map(|axis| axis.option.as_str());
-    let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
-    let header = options.chain(found).chain(["bottleneck", "unsettled"]);
-    let mut text = line(header.map(str::to_owned));
-    for point in &sweep.points {
-        let options = sweep.over.iter().map(|axis| point.value(&axis.option));
+    lines(&sweep.over, true, &sweep.points)
+}
+
+/// A line for each point of a sweep over these options, after a header if `has_header` is set.
+pub(super) fn lines<'a>(
+    over: &[Axis],
+    has_header: bool,
+    points: impl IntoIterator<Item = &'a Point>,
+) -> String {
+    let mut text = if has_header { header(over) } else { String::new() };
+    for point in points {
+        let options = over.iter().map(|axis| point.value(&axis.option));
         text += &line(options.chain(cells(point)));
     }
     text
+}
+
+fn header(over: &[Axis]) -> String {
+    let options = over.iter().map(|axis| axis.option.as_str());
+    let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
+    let header = options.chain(found).chain(["bottleneck", "unsettled"]);
+    line(header.map(str::to_owned))
 }
 
 /// Cells of a point. The cell of an unknown value is empty.

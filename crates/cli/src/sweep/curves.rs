@@ -2,11 +2,14 @@
 //! curve.
 
 use crate::exit::Exit;
-use crate::plot::Figure;
-use doorbell_lab::Duration;
+use crate::plot::{Drawn, Figure};
 use doorbell_lab::sweep::{Axis, Point, Sweep};
+use doorbell_lab::{Duration, Workload};
 use doorbell_reproduce::Curve;
+use doorbell_schema::FieldKind;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The option along the x axis.
 pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
@@ -24,47 +27,127 @@ fn position(value: &Value) -> Option<f64> {
     }
 }
 
-/// The number that is drawn for a point. NaN if the number is unknown.
-type Measure = fn(&Point) -> f64;
+/// A number of each point that a panel shows.
+struct Measure {
+    /// Label of the y axis.
+    label: &'static str,
+    /// The number; `None` if it is unknown.
+    of: fn(&Point) -> Option<f64>,
+    /// The interval of the number; `None` if it is unknown.
+    interval: fn(&Point) -> Option<Range<f64>>,
+}
 
-const MEASURES: [(&str, Measure); 2] = [
-    ("Mops", |point| point.found.mops),
-    ("p99, us", |point| point.found.latency_ns.p99.map_or(f64::NAN, |ns| ns as f64 / 1e3)),
+const MEASURES: [Measure; 2] = [
+    Measure {
+        label: "rate, Mops",
+        of: |point| Some(point.found.mops),
+        interval: |point| {
+            let half = point.found.interval.mops?;
+            Some((point.found.mops - half).max(0.0)..point.found.mops + half)
+        },
+    },
+    Measure {
+        label: "99th percentile of latency, us",
+        of: |point| point.found.latency_ns.p99.map(|ns| ns as f64 / 1e3),
+        interval: |point| {
+            let (low, high) = point.found.interval.p99_ns?;
+            Some(low as f64 / 1e3..high as f64 / 1e3)
+        },
+    },
 ];
 
-fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure): (&str, Measure)) -> Curve {
-    let of = |point: &&Point| series.is_none_or(|(axis, value)| point.at.get(&axis.option) == Some(value));
-    let place = |point: &Point| Some((position(point.at.get(&x.option)?)?, measure(point)));
-    let mut points: Vec<(f64, f64)> = sweep.points.iter().filter(of).filter_map(place).collect();
+/// A value of the option that tells curves apart.
+type Series<'a> = Option<(&'a Axis, &'a Value)>;
+
+/// The curve of a series, with a gap at each point without a number.
+fn curve(sweep: &Sweep, x: &Axis, series: Series<'_>, measure: &Measure) -> Curve {
+    let missing = sweep.missing.iter().filter(|point| is_of(series, &point.at));
+    let missing = missing.filter_map(|point| Some((position(point.at.get(&x.option)?)?, f64::NAN)));
+    let known = points(sweep, series).filter_map(|point| {
+        Some((position(point.at.get(&x.option)?)?, (measure.of)(point).unwrap_or(f64::NAN)))
+    });
+    let mut points: Vec<(f64, f64)> = known.chain(missing).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let is_time = x.values.iter().any(Value::is_string);
     Curve {
         experiment: String::new(),
-        name: series.map_or("all".into(), |(axis, value)| format!("{}={}", axis.option, shown(value))),
-        profile: String::new(),
-        x: if is_time { format!("{}, us", x.option) } else { x.option.clone() },
-        y: y.to_owned(),
+        name: series.map_or(String::new(), |(axis, value)| format!("{}={}", axis.option, shown(value))),
+        profile: profile(sweep),
+        x: label(x),
+        y: measure.label.to_owned(),
         points,
     }
+}
+
+/// The points of a series.
+fn points<'a>(sweep: &'a Sweep, series: Series<'a>) -> impl Iterator<Item = &'a Point> {
+    sweep.points.iter().filter(move |point| is_of(series, &point.at))
+}
+
+fn is_of(series: Series<'_>, at: &BTreeMap<String, Value>) -> bool {
+    series.is_none_or(|(axis, value)| at.get(&axis.option) == Some(value))
+}
+
+/// The marks of a curve.
+fn drawn<'a>(sweep: &Sweep, x: &Axis, series: Series<'_>, measure: &Measure, curve: &'a Curve) -> Drawn<'a> {
+    let place = |point: &Point| position(point.at.get(&x.option)?);
+    let intervals = points(sweep, series).filter_map(|p| Some((place(p)?, (measure.interval)(p)?)));
+    let overload = points(sweep, series).filter(|p| p.found.interval.overload).filter_map(place);
+    Drawn { curve, intervals: intervals.collect(), overload: overload.collect() }
+}
+
+/// A value of an option, as users write it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Label of the x axis: the option and its unit.
+fn label(x: &Axis) -> String {
+    let unit = match doorbell_lab::fields().into_iter().find(|field| field.key == x.option).map(|f| f.kind) {
+        Some(FieldKind::Time { .. }) => ", us",
+        Some(FieldKind::Number { unit: "B", .. }) => ", bytes",
+        Some(FieldKind::Number { .. }) if x.option == RATE => ", operations per second",
+        _ => "",
+    };
+    format!("{}{unit}", x.option)
+}
+
+/// The option that has a unit although it counts operations.
+const RATE: &str = "rate";
+
+/// Names of the profiles of all machines.
+fn profile(sweep: &Sweep) -> String {
+    if sweep.over.iter().any(|axis| axis.option == "profile") {
+        return String::new();
+    }
+    let name = |of: &Value| of.get("profile").and_then(Value::as_str).map(str::to_owned);
+    let own = sweep.workload.get("profile").and_then(Value::as_str).map(str::to_owned);
+    let mut names: Vec<String> = match sweep.workload.get("machine").and_then(Value::as_array) {
+        Some(groups) => groups.iter().filter_map(name).collect(),
+        None => vec![own.unwrap_or_else(|| Workload::default().profile_name().to_owned())],
+    };
+    names.dedup();
+    let set = if sweep.workload.contains_key("set") { ", with changed parameters" } else { "" };
+    format!("{}{set}", names.join(" and "))
 }
 
 /// The SVG. It has a panel for the rate, and a panel for p99.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);
-    let curves: Vec<Curve> = MEASURES
-        .into_iter()
-        .flat_map(|measure| match other {
-            None => vec![curve(sweep, x, None, measure)],
-            Some(axis) => {
-                axis.values.iter().map(|value| curve(sweep, x, Some((axis, value)), measure)).collect()
-            }
-        })
-        .collect();
+    let series: Vec<Series<'_>> = match other {
+        None => vec![None],
+        Some(axis) => axis.values.iter().map(|value| Some((axis, value))).collect(),
+    };
+    let of_measure = |measure: &'static Measure| series.iter().map(move |series| (*series, measure));
+    let all: Vec<_> = MEASURES.iter().flat_map(of_measure).collect();
+    let curves: Vec<Curve> = all.iter().map(|(series, measure)| curve(sweep, x, *series, measure)).collect();
+    let with_marks = all.iter().zip(&curves);
     let title = sweep.over.iter().map(|axis| axis.option.as_str()).collect::<Vec<_>>().join(" and ");
-    let figure =
-        Figure { title: format!("Sweep over {title}"), claims: Vec::new(), curves: curves.iter().collect() };
+    let figure = Figure {
+        title: format!("Sweep over {title}"),
+        claims: Vec::new(),
+        curves: with_marks.map(|((series, measure), c)| drawn(sweep, x, *series, measure, c)).collect(),
+    };
     let svg = figure.svg().map_err(Exit::failed)?;
     svg.ok_or_else(|| Exit::failed("a sweep has curves, but none was drawn"))
 }

@@ -317,6 +317,27 @@ fn completions_know_every_option() {
 }
 
 #[test]
+fn completions_offer_profiles() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = words(&format!("completions {shell}"));
+        let script = stdout(&output);
+        for profile in doorbell_nic::Profile::names().filter(|_| ["bash", "fish", "zsh"].contains(&shell)) {
+            // In bash, a list of values follows the option; in fish and zsh, they are on the option's line.
+            let after = script.split("profile").skip(1).any(|rest| {
+                let near: String = rest.chars().take(700).collect();
+                near.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == profile)
+            });
+            assert!(after, "{shell}: {profile}");
+        }
+        assert!(output.status.success(), "{output:?}");
+    }
+    // A path is still a profile, and help does not list the profiles.
+    let output = words("simulate --verb read --profile ./none.toml");
+    assert!(stderr(&output).contains("none.toml"), "{output:?}");
+    assert!(!stdout(&words("limits --help")).contains("e7520-on-die"));
+}
+
+#[test]
 fn every_command_has_a_page_with_every_option() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man");
     assert!(doorbell(&["man", "--dir", dir.to_str().unwrap()]).status.success());

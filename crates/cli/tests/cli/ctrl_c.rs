@@ -8,7 +8,7 @@ use std::time::Duration;
 const SIGINT: u64 = 1 << 1;
 
 /// Whether the process already has a handler for Ctrl-C.
-fn handles(child: &Child) -> bool {
+pub(crate) fn handles(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & SIGINT != 0))
@@ -19,8 +19,14 @@ pub(crate) fn interrupted(command: &mut Command) -> Output {
     signalled(command, "INT")
 }
 
+/// Sends a signal to a process.
+pub(crate) fn signal(child: &Child, signal: &str) {
+    let killed = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+}
+
 /// Sends this signal to the command once it handles Ctrl-C, and returns its output.
-pub(crate) fn signalled(command: &mut Command, signal: &str) -> Output {
+pub(crate) fn signalled(command: &mut Command, name: &str) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("doorbell runs");
     while !handles(&child) {
         assert!(
@@ -29,7 +35,6 @@ pub(crate) fn signalled(command: &mut Command, signal: &str) -> Output {
         );
         sleep(Duration::from_millis(5));
     }
-    let killed = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
-    assert!(killed.expect("there is a kill").success());
+    signal(&child, name);
     child.wait_with_output().expect("it ends")
 }

@@ -177,6 +177,26 @@ fn parts_together_are_the_whole() {
 }
 
 #[test]
+fn curves_have_units_intervals_and_the_profile() {
+    let directory = directory("units");
+    let svg = |line: &str| {
+        said(&directory, &format!("{line} --svg curves.svg"));
+        std::fs::read_to_string(directory.join("curves.svg")).expect("a file")
+    };
+    let has = |svg: &str, part: &str| svg.lines().any(|line| line.trim() == part);
+    let sizes = svg(&format!("{} --profile cx3 --over size=64..1024*4", READS.replace("20us", "100us")));
+    for part in ["size, bytes", "rate, Mops", "99th percentile of latency, us", "cx3", "95% interval"] {
+        assert!(has(&sizes, part), "{part}: {sizes}");
+    }
+    assert!(!has(&sizes, "all"), "a single curve needs no name");
+    let open = "sweep --verb read --machines 2 --threads 1 --warmup 5us --duration 300us --arrivals poisson";
+    let rates = svg(&format!("{open} --over rate=1000000,2000000,90000000"));
+    for part in ["rate, operations per second", "cib", "overload: latency grows without limit"] {
+        assert!(has(&rates, part), "{part}: {rates}");
+    }
+}
+
+#[test]
 fn the_knee_is_between_loads_that_were_tried() {
     let directory = directory("knee");
     // At least 100 latencies must lie beyond p99, so at least 10000 latencies must be measured.
@@ -204,6 +224,44 @@ fn the_knee_is_between_loads_that_were_tried() {
             .contains("even the lowest load, window=1, has a p99 of")
     );
     assert!(refused(&directory, &line.replace("window", "size")).contains("size is not a load"));
+}
+
+#[test]
+fn values_that_cannot_be_written_cost_no_rows() {
+    let directory = directory("full");
+    let line = "sweep --verb read --machines 2 --threads 1 --warmup 5us --duration 10us --over window=1,2";
+    let output = doorbell(&directory, &format!("{line} --csv /dev/full --json"));
+    let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(sweep["points"].as_array().map(Vec::len), Some(2));
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.starts_with("doorbell: cannot write /dev/full: "), "{error}");
+    // A pipe gets each line once.
+    let script = format!("\"$0\" {line} --csv /dev/fd/3 3>&1 > /dev/null");
+    let mut shell = Command::new("sh");
+    shell.current_dir(&directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
+    let output = shell.args(["-c", &script, env!("CARGO_BIN_EXE_doorbell")]).output().expect("there is a sh");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let begins: Vec<&str> = lines.lines().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(begins, ["window", "1", "2"], "{lines}");
+    assert!(
+        refused(&directory, &format!("{line} --csv /dev/stdout")).contains("is the output for the results")
+    );
+}
+
+/// The points are known, but no time is left for the longer runs that know p99, or for the search.
+#[test]
+fn a_search_without_time_keeps_its_points() {
+    let directory = directory("knee_without_time");
+    let points = "sweep --verb read --machines 2 --threads 2 --over window=1,2";
+    said(&directory, points);
+    let output = doorbell(&directory, &format!("{points} --find knee --p99-under 5us --max-wall 0s"));
+    let [text, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert_eq!(output.status.code(), Some(1), "{text}{error}");
+    assert!(text.contains("search was stopped before it finished"), "{text}");
+    let row = |window: &str| text.lines().any(|line| line.split_whitespace().next() == Some(window));
+    assert!(row("1") && row("2"), "{text}");
+    assert!(error.contains("(--max-wall 0s): the search for the knee did not end"), "{error}");
 }
 
 #[test]

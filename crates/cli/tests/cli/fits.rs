@@ -5,8 +5,11 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 36] = [
+const OPTIONAL: [&str; 39] = [
     "overload",
+    "cut_short",
+    "shard",
+    "knee",
     "class",
     "classes",
     "kinds",
@@ -99,9 +102,9 @@ pub(crate) fn only(name: &str, json: &Value) {
             change(other.pointer_mut(&at).and_then(Value::as_object_mut).expect("it is an object"));
             validator.is_valid(&other)
         };
-        // Objects of draws may contain any parameter.
+        // Objects of draws may contain any parameter, and some objects any option.
         let more = |object: &mut Map<String, Value>| _ = object.insert("more".into(), 1.into());
-        let takes_more = at.ends_with("/calibrated/draws");
+        let takes_more = at.ends_with("/calibrated/draws") || has_any_option(name, &at);
         assert!(takes_more || !fits_with(&more), "{name}: {at}/more fits");
         let keys = json.pointer(&at).and_then(Value::as_object).expect("it is an object").keys();
         for key in keys.filter(|key| !is_optional(name, &at, key)) {
@@ -110,7 +113,20 @@ pub(crate) fn only(name: &str, json: &Value) {
     }
 }
 
+/// Whether the object's fields are options of workloads or systems, of which it has some.
+fn has_any_option(name: &str, at: &str) -> bool {
+    match name {
+        "sweep" => at == "/workload" || at.ends_with("/at"),
+        "compare" => at.starts_with("/options") || at.contains("/workload"),
+        _ => false,
+    }
+}
+
 fn is_optional(name: &str, at: &str, key: &str) -> bool {
+    // A side that was not run has no result.
+    let of_a_result = name == "compare"
+        && at.matches('/').count() == 2
+        && ["mops", "interval", "latency_ns", "measured", "dropped", "bottleneck"].contains(&key);
     let of_draws = at.ends_with("/calibrated/draws");
     // A measurement may omit some of these fields.
     let of_measurements = at.contains("/measured/")
@@ -131,6 +147,8 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
     let of_attributes = name.starts_with("run-stats")
         && ["path_mtu", "max_rd_atomic", "peer_max_dest_rd_atomic"].contains(&key);
     OPTIONAL.contains(&key)
+        || of_a_result
+        || has_any_option(name, at)
         || of_draws
         || of_attributes
         || of_all

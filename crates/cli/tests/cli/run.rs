@@ -291,3 +291,32 @@ fn times_that_are_none_are_refused() {
         assert!(said.contains(&format!("`{time}` is not a time of at most an hour, such as 5s")), "{said}");
     }
 }
+
+/// Runs a command line under `doorbell run` with a trace. Returns its status and the trace's events.
+fn traced(directory: &Path, options: &str, line: &[&str]) -> (Option<i32>, Vec<Value>) {
+    let path = directory.join("trace.json");
+    let mut command = doorbell();
+    command.args(["run", "--fabric", &format!("cli-trace-{}", std::process::id())]);
+    command.arg("--lib").arg(library()).arg("--trace").arg(&path).args(options.split_whitespace());
+    let output = command.arg("--").args(line).output().expect("doorbell runs");
+    let events = read(&path);
+    (output.status.code(), events.as_array().expect("an array").clone())
+}
+
+#[test]
+fn a_trace_is_json() {
+    let directory = directory("a_trace_is_json");
+    assert_eq!(traced(&directory, "", &["sh", "-c", "exit 3"]), (Some(3), Vec::new()));
+    assert_eq!(traced(&directory, "-n 2", &["true"]), (Some(0), Vec::new()));
+    let only = std::fs::read_dir(&directory).expect("it can be listed").count();
+    assert_eq!(only, 1, "the trace is the only file");
+    if !is_installed("ib_write_bw") {
+        return;
+    }
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let run = format!("ib_write_bw -p {} -n 100 -s 64", port.expect("there is a port").port());
+    let script = format!("{run} & for i in $(seq 200); do {run} 127.0.0.1 && break; sleep 0.05; done; wait");
+    let (status, events) = traced(&directory, "", &["timeout", "150", "sh", "-c", &script]);
+    assert_eq!(status, Some(0));
+    assert!(events.iter().filter(|event| event["name"] == "RDMA_WRITE").count() >= 200, "{}", events.len());
+}

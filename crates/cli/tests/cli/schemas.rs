@@ -97,3 +97,35 @@ fn profiles_are_as_their_schema_has_them() {
 fn reproductions_are_as_their_schema_has_them() {
     check("reproduce", "reproduce atc16/appA atc16/fig2 atc16/tab2");
 }
+
+#[test]
+fn sweeps_are_as_their_schema_has_them() {
+    let small = format!("--verb read --machines 2 --threads 1 {SHORT}");
+    check("sweep", &format!("sweep {small} --over size=16,64 --over qps=1,2"));
+    check("sweep", &format!("sweep {small} --over size=16,64 --shard 1/2"));
+    check("sweep", &format!("sweep {small} --over verb=read,write"));
+    check(
+        "sweep",
+        &format!("sweep --system rpc --clients 2 --cores 1 {SHORT} --over request=write-uc,send-rc"),
+    );
+    let open = "--verb read --machines 2 --threads 1 --warmup 5us --duration 200us --arrivals poisson";
+    check("sweep", &format!("sweep {open} --over rate=1000000,90000000"));
+    let knee = "--verb read --machines 2 --threads 2 --over window=1..16*2 --find knee --p99-under 5us";
+    check("sweep", &format!("sweep {knee}"));
+}
+
+#[test]
+fn comparisons_are_as_their_schema_has_them() {
+    let small = format!("--machines 2 --threads 1 {SHORT}");
+    check("compare", &format!("compare verb=read verb=write {small}"));
+    check("compare", &format!("compare system=rpc verb=read {SHORT}"));
+    check("compare", &format!("compare {} verb=read {SHORT}", unlike().display()));
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [old, new] = ["old", "new"].map(|name| directory.join(format!("{name}-for-schemas.json")));
+    for (path, size) in [(&old, 16), (&new, 64)] {
+        let result = json(&format!("simulate --verb read --size {size} {small}"));
+        std::fs::write(path, result.to_string()).expect("it can be written");
+    }
+    let line = format!("compare --baseline {} {} --tolerance 1000%", old.display(), new.display());
+    check("compare-baseline", &line);
+}

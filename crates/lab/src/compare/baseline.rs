@@ -1,6 +1,7 @@
 //! Compares results with earlier results. A result is from `simulate`, from `sweep`, or the statistics of a
 //! program.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ impl FromStr for Tolerance {
 }
 
 /// The change of a number that both results have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Name of the number.
     pub what: String,
@@ -41,7 +42,7 @@ pub struct Change {
 }
 
 /// Comparison of a result with an earlier one, as its JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Changes {
     /// Always 1. Later versions only add fields.
     pub schema: u32,

@@ -4,11 +4,12 @@ use crate::limits::limits;
 use crate::plan::{Run, Work};
 use doorbell_nic::Resource;
 use doorbell_nic::limits::{Limit, Measure};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Cost of operations on a resource, for each compared workload (side). It comes from the lowest bound that
 /// the resource sets. Unknown for systems.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cost {
     /// The resource.
     pub resource: Resource,
@@ -20,7 +21,7 @@ pub struct Cost {
 }
 
 /// A term of an operation's cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostTerm {
     /// Purpose of the term.
     pub what: &'static str,

@@ -8,21 +8,21 @@ pub use costs::{Cost, CostTerm};
 
 use crate::asked::Asked;
 use crate::explain::results;
-use crate::plan::{Control, Known, Run, Stored};
-use crate::results::Found;
+use crate::plan::{Control, Known, Run};
+use crate::results::{Found, Outcome};
 use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
 use doorbell_workload::ThreadClass;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Version of the JSON of a [`Comparison`]. Later versions only add fields.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
 /// A comparison of workloads, as its JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Always [`COMPARISON_SCHEMA`].
     pub schema: u32,
@@ -37,7 +37,7 @@ pub struct Comparison {
 }
 
 /// One of the compared workloads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// Name of the workload, as the user wrote it.
     pub name: String,
@@ -49,49 +49,78 @@ pub struct Side {
     /// Rate relative to the first side: 0.1 is 10% more. Null for the first side itself, if a rate is
     /// unknown, or if the first rate is 0.
     pub change: Option<f64>,
-    /// Whether the rates differ by more than their intervals allow; null if the intervals are not known.
+    /// Whether the rates differ by more than their intervals allow; null if the intervals are not known, or
+    /// if a limit of time or an interrupt ended a run before it settled.
     pub beyond_intervals: Option<bool>,
 }
 
-/// Runs named workloads and compares their results. With `explain`, reruns find the bottlenecks.
-///
-/// # Errors
-/// One sentence that names the side, if the side's workload is invalid or has no result.
-pub fn compare(
-    sides: &[(String, Given)],
+/// Named workloads to compare.
+pub struct Sides {
+    runs: Vec<(String, Run)>,
     explain: bool,
-    stored: Option<Arc<Stored>>,
-    control: &Control<'_>,
-) -> Result<Comparison, SweepError> {
-    let run = |(name, given): &(String, Given)| {
-        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
-        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
-    };
-    let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
-    let known = stored.map_or_else(Known::default, Known::stored_in);
-    let failed = |(at, cause): (usize, SimulateError)| SweepError::Point { at: sides[at].0.clone(), cause };
-    let found = results(&runs, explain, &known, control).map_err(failed)?;
-    let found: Vec<Option<Found>> = found.into_iter().map(|outcome| outcome.map(Found::from)).collect();
-    let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
-    let options = differing(&workloads);
-    let first = found.first().cloned().flatten();
-    let side = |(at, ((name, found), workload)): (usize, ((String, Option<Found>), serde_json::Value))| {
+    workloads: Vec<serde_json::Value>,
+}
+
+impl Sides {
+    /// Checks the workloads. With `explain`, reruns find the bottlenecks.
+    ///
+    /// # Errors
+    /// One sentence that names the side, if the side's workload is invalid.
+    pub fn new(sides: &[(String, Given)], explain: bool) -> Result<Sides, SweepError> {
+        let run = |(name, given): &(String, Given)| {
+            let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
+            let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
+            Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
+        };
+        let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
+        let workloads = runs.iter().map(|(_, run)| run.json()).collect();
+        Ok(Sides { runs, explain, workloads })
+    }
+
+    /// Options that differ, each with its value for every side; null for a side without the option.
+    pub fn options(&self) -> BTreeMap<String, Vec<serde_json::Value>> {
+        differing(&self.workloads)
+    }
+
+    /// A side with its result and its difference from the result of the first side.
+    pub fn side(&self, at: usize, found: Option<Found>, first: Option<&Found>) -> Side {
         let other = found.as_ref().filter(|_| at > 0);
-        let (change, beyond_intervals) = match (&first, other) {
+        let (change, beyond_intervals) = match (first, other) {
             (Some(first), Some(other)) => (change(first, other), beyond(first, other)),
             _ => (None, None),
         };
+        let (name, workload) = (self.runs[at].0.clone(), self.workloads[at].clone());
         Side { name, workload, found, change, beyond_intervals }
-    };
-    let names = runs.iter().map(|(name, _)| name.clone());
-    Ok(Comparison {
-        schema: COMPARISON_SCHEMA,
-        explained: explain,
-        sides: names.zip(found).zip(workloads).enumerate().map(side).collect(),
-        options,
-        costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
-    })
+    }
+
+    /// Runs the workloads in order and compares their results. If the work is cut short, some sides have no
+    /// result. `each` receives the number and the result of each side as soon as the result is final. It may
+    /// be called from several threads.
+    ///
+    /// # Errors
+    /// One sentence that names the side, if the side has no result.
+    pub fn run(
+        &self,
+        known: &Known,
+        control: &Control<'_>,
+        each: &(dyn Fn(usize, Found) + Sync),
+    ) -> Result<Comparison, SweepError> {
+        let failed =
+            |(at, cause): (usize, SimulateError)| SweepError::Point { at: self.runs[at].0.clone(), cause };
+        let each = |at: usize, ran: &Outcome| each(at, Found::of(ran.clone(), self.explain));
+        let found = results(&self.runs, self.explain, known, control, &each).map_err(failed)?;
+        let found: Vec<Option<Found>> =
+            found.into_iter().map(|ran| Some(Found::of(ran?, self.explain))).collect();
+        let first = found.first().cloned().flatten();
+        let sides = found.into_iter().enumerate().map(|(at, found)| self.side(at, found, first.as_ref()));
+        Ok(Comparison {
+            schema: COMPARISON_SCHEMA,
+            explained: self.explain,
+            sides: sides.collect(),
+            options: self.options(),
+            costs: costs::of(&self.runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
+        })
+    }
 }
 
 /// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.
@@ -124,8 +153,12 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
 }
 
 /// Whether the rates differ by more than the half-width of the interval of their difference. The measurements
-/// are independent, so this half-width is the root of the sum of the squared half-widths.
+/// are independent, so this half-width is the root of the sum of the squared half-widths. `None` for a run
+/// that was cut off, because its rate may still change by more than its interval.
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
+    if first.measured.ended.is_cut_off() || other.measured.ended.is_cut_off() {
+        return None;
+    }
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)
 }

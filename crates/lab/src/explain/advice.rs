@@ -10,7 +10,7 @@ use crate::run_error::SimulateError;
 use doorbell_schema::Duration;
 
 /// Largest number of candidates to simulate.
-const MOST: usize = 12;
+pub(super) const MOST: usize = 12;
 
 /// Rates that differ by less than this share count as equal. Among equal candidates, the likelier one comes
 /// first.
@@ -31,6 +31,7 @@ struct Candidate {
 /// file.
 pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>) -> Outcome {
     if outcome.waits.is_some() {
+        control.watch.expected(0);
         return outcome;
     }
     let changes = match &run.work {
@@ -52,6 +53,7 @@ fn of_changes(
     control: &Control<'_>,
 ) -> Option<Vec<Advice>> {
     let tried = tried(typed, run, changes);
+    control.watch.expected(tried.len());
     // A candidate that fails does not invalidate the run, because the run already has its result.
     let found = simulated(&tried, base, control).unwrap_or_default();
     let is_whole = found.len() == tried.len();

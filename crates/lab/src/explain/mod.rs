@@ -16,7 +16,7 @@ pub use advice::advise;
 pub use asker::Depth;
 pub use bottleneck::{change, percent, words};
 pub use known::explained;
-pub(crate) use known::results;
+pub(crate) use known::{Each, results};
 pub use typed::Typed;
 
 use crate::plan::{Control, Run, all, simulate};
@@ -25,6 +25,7 @@ use crate::run_error::SimulateError;
 use asker::gain;
 use doorbell_nic::More;
 use doorbell_workload::Resolved;
+use known::RERUNS;
 use observe::{Explained, observed};
 
 /// Makes a run, and reruns it with more of each resource. The bottleneck is the resource whose increase
@@ -35,8 +36,12 @@ use observe::{Explained, observed};
 /// If the machine lacks memory for the run, the simulation fails, or the run was stopped before anything was
 /// measured.
 pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
-    let base = simulate(run, control)?;
+    let reruns = RERUNS + advice::MOST;
+    control.watch.expected(reruns + 1);
+    let base = simulate(run, &control.before_reruns(reruns))?;
+    control.watch.based(&base);
     let Explained { mut outcome, best } = observed(&base, run, Depth::Whole, &mut |runs| all(runs, control))?;
+    control.watch.expected(advice::MOST);
     let Some(more) = best.filter(|_| !run.profiles.are_alike()) else { return Ok(outcome) };
     let lifts = by_group(&run.timed_as(&base.measured), more, &base, control)?;
     if let OutcomeOf::Verbs(of) = &mut outcome.of {

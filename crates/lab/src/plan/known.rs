@@ -1,6 +1,6 @@
 //! Known results by run, and the runs that are still wanted.
 
-use super::execute::{Control, execute};
+use super::execute::{Control, Making, execute};
 use super::not_yet::NotYet;
 use super::run::{Key, Run};
 use super::stored::{Stored, Taken};
@@ -84,17 +84,24 @@ impl Known {
         self.lock().wanted.iter().map(|(run, _)| run.clone()).collect()
     }
 
-    /// Makes the runs that are wanted and not stored.
-    pub fn find_out(&self, control: &Control<'_>) {
+    /// The result of the run with this key; `None` if it is not known.
+    pub(crate) fn get(&self, key: &Key) -> Option<Result<Arc<Outcome>, SimulateError>> {
+        self.lock().known.get(key).cloned()
+    }
+
+    /// Makes the runs that are wanted and not stored. Calls `done` once all stored results are known, and
+    /// from several threads after each run.
+    pub fn find_out(&self, control: &Control<'_>, making: Making, done: &(dyn Fn() + Sync)) {
         let wanted = {
             let mut state = self.lock();
             state.keys.clear();
             std::mem::take(&mut state.wanted)
         };
         let (runs, names): (Vec<Run>, Vec<String>) =
-            wanted.into_iter().filter(|(run, _)| !self.take_stored(run)).unzip();
-        control.watch.planned(runs.len() as u64);
-        execute(&runs, control, &|number, ended| {
+            wanted.into_iter().filter(|(run, _)| !self.knows(run) && !self.take_stored(run)).unzip();
+        control.watch.planned(&runs.iter().map(Run::cost).collect::<Vec<_>>());
+        done();
+        execute(&runs, control, making, &|number, ended| {
             let run = &runs[number];
             // Results that another run may not repeat are not stored, such as those of runs cut short by
             // wall-clock time.
@@ -105,10 +112,16 @@ impl Known {
             }
             self.lock().known.insert(run.key(), ended.map(Arc::new));
             control.watch.done(&names[number]);
+            done();
         });
         if let Some(stored) = &self.stored {
             stored.tidy();
         }
+    }
+
+    /// Whether the result of a run is known. While runs are made, a caller may want one that is in progress.
+    fn knows(&self, run: &Run) -> bool {
+        self.lock().known.contains_key(&run.key())
     }
 
     /// Takes the result of a run from the store. Returns whether it was stored.

@@ -15,11 +15,12 @@ mod system;
 mod verbs;
 mod work;
 
-pub use execute::{Control, cores};
+pub use execute::{Control, Making, cores};
 pub use known::Known;
 pub(crate) use make::all;
 pub use make::simulate;
 pub use not_yet::NotYet;
+pub(crate) use run::Key;
 pub use run::Run;
 pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};

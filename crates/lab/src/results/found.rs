@@ -4,10 +4,11 @@ use super::bottleneck::Bottleneck;
 use super::outcome::Outcome;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rate, latency and bottleneck of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// Operations per second of all machines, in millions.
     pub mops: f64,
@@ -21,11 +22,16 @@ pub struct Found {
     pub dropped: u64,
     /// Bottleneck of the run.
     pub bottleneck: Bottleneck,
+    /// Whether the requested reruns were cut short, so that the bottleneck is not confirmed; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
 }
 
-impl From<Outcome> for Found {
-    fn from(o: Outcome) -> Found {
+impl Found {
+    /// The part of an outcome. `explain` tells whether reruns were requested.
+    pub(crate) fn of(o: Outcome, explain: bool) -> Found {
         Found {
+            cut_short: explain && o.lift.is_empty() && o.completed(),
             mops: o.mops,
             interval: o.interval,
             latency_ns: o.latency_ns,

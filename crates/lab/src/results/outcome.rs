@@ -149,6 +149,9 @@ impl Served {
 /// operations complete often enough for a precise rate.
 const FINE: f64 = 200.0;
 
+/// A measurement that the wall-clock time cut short is no result if fewer operations completed.
+const FEWEST: f64 = 10.0;
+
 /// Number of operations that a thread counts: received messages for SENDs, and completions for other verbs.
 fn of_thread(thread: &ThreadResult) -> u64 {
     thread.completed + thread.received
@@ -265,6 +268,16 @@ impl Outcome {
     pub(crate) fn unless_interrupted(self) -> Result<Outcome, SimulateError> {
         match self.ended() {
             Ended::Interrupted => Err(SimulateError::Run(RunError::Interrupted)),
+            _ => Ok(self),
+        }
+    }
+
+    /// The outcome; an error if the wall-clock time was over before more than a few operations had completed.
+    /// An outcome without any operation stays, because it says why threads were waiting.
+    pub(crate) fn unless_out_of_time(self) -> Result<Outcome, SimulateError> {
+        let completed = self.mops * 1e6 * self.measured.duration.span().as_secs_f64();
+        match self.ended() {
+            Ended::MaxWall if self.completed() && completed < FEWEST => Err(SimulateError::OutOfTime),
             _ => Ok(self),
         }
     }

@@ -3,10 +3,10 @@
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
+    CompletionSeries, Course, Drift, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Share};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -118,6 +118,8 @@ impl Shown {
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         let overrun = overrun(end, ended, wanted);
+        let drift = course.known_at.map(|known| Drift::of(series.until(known).batches()));
+        let certainty = certainty(&seen, (end - from, drift), (course, overrun), wanted);
         Shown {
             measured: MeasuredTime {
                 warmup: Duration::new(from - wanted.begin),
@@ -129,7 +131,7 @@ impl Shown {
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
             // While the backlog grows, latencies grow, too, so there is no latency to report.
             latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
-            certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
+            certainty: match (certainty, overload) {
                 (certainty, Some(due)) => certainty.of_overload(due),
                 (certainty, None) => certainty,
             },
@@ -171,22 +173,35 @@ fn overrun(end: Time, ended: Ended, wanted: &Wanted) -> Option<Duration> {
 /// Why nothing completed in the measured time.
 fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     let waits = Some(course.waits.clone()).filter(|waits| !waits.is_empty());
-    let short = || "an operation takes longer, and no thread waits for anything";
+    let short = || match course.warmed {
+        Some(Warmed::MaxWall) => "the warm-up was cut short, and took most of the wall-clock time",
+        _ => "an operation takes longer, and no thread waits for anything",
+    };
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
+/// The precision of a result. `drift` is the trend that a settled run had when it settled. The few operations
+/// since then are no reason to doubt the decision: a test of a trend that is repeated finds more trends.
 fn certainty(
     series: &CompletionSeries,
-    span: Span,
+    (span, drift): (Span, Option<Drift>),
     course: (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Certainty {
     let intervals = intervals(series);
     if nothing(series) {
-        return intervals;
+        // If a run is cut short, its batches may be too long to hold any completion.
+        let is_cut = !course.0.ended.is_repeatable();
+        let unsettled = if is_cut { unsettled(series, span, None, course, wanted) } else { None };
+        return Certainty { unsettled, ..intervals };
     }
-    let means = Means::of(series.batches(), series.length());
-    Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
+    let plain = Means::of(series.batches(), series.length());
+    // A run that ends at its answer allows for trends. Otherwise, a trend is reported in words.
+    let means = plain.map(|means| drift.map_or(means, |drift| drift.widens(means)));
+    let unsettled = unsettled(series, span, means, course, wanted);
+    let mops = means.map(|m| m.rate.half * 1e6);
+    let latency_ns = means.and_then(|m| m.latency).map(|latency| latency.half / 1e3);
+    Certainty { unsettled, mops, latency_ns, ..intervals }
 }
 
 fn nothing(series: &CompletionSeries) -> bool {
@@ -218,8 +233,12 @@ fn unsettled(
     (course, overrun): (&Course, Option<Duration>),
     wanted: &Wanted,
 ) -> Option<String> {
-    let within =
-        |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
+    let drift = Drift::clear(series.batches());
+    let within = |what: &str| {
+        let precision = wanted.precision;
+        let drifts = drifts(drift, precision).map_or(String::new(), |drifts| format!(": {drifts}"));
+        Some(format!("rate and mean latency are not known to {precision} when {what}{drifts}"))
+    };
     let max_time = Duration::new(wanted.max_time);
     match course.ended {
         Ended::Overload => return None,
@@ -238,7 +257,11 @@ fn unsettled(
             let later = overrun.map_or_else(String::new, later);
             return within(&format!("the {max_time} of virtual time (--max-time) are over{later}"));
         }
-        Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
+        Ended::MaxWall => {
+            let is_cut = course.warmed == Some(Warmed::MaxWall);
+            let cut = if is_cut { ", and the warm-up was cut short" } else { "" };
+            return within(&format!("the run's share of the wall-clock time (--max-wall) is over{cut}"));
+        }
         Ended::Interrupted => return within("the run is interrupted"),
         Ended::Duration => {}
     }
@@ -256,6 +279,21 @@ fn unsettled(
         Some(_) if means.is_none() => {
             Some("the rate changes too slowly for such a short measurement".to_owned())
         }
-        Some(_) => None,
+        // A short measurement of a given length may show a weak trend by chance.
+        Some(_) => Some(Drift::straight(series.batches()))
+            .filter(|straight| straight.largest() >= wanted.precision.of_one())
+            .and_then(|straight| drifts(straight, wanted.precision)),
     }
+}
+
+/// Says by how much the levels drift, if this may change a level by more than the precision.
+fn drifts(drift: Drift, precision: Share) -> Option<String> {
+    let (what, change) = match drift.rate.abs() >= drift.latency.abs() {
+        true => ("rate", drift.rate),
+        false => ("mean latency", drift.latency),
+    };
+    let way = if change > 0.0 { "rose" } else { "fell" };
+    let percent = Digits(change.abs() * 100.0, 1);
+    (!drift.is_within(precision))
+        .then(|| format!("the {what} drifts: it {way} by {percent}% during the measured time"))
 }

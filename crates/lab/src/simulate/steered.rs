@@ -1,9 +1,11 @@
 //! Runs a cluster until its measurement ends.
 
+use crate::run_error::SimulateError;
 use crate::watch::Watch;
-use doorbell_programs::steady::{Course, Ending, Stop, Wanted};
-use doorbell_sim::SimCluster;
+use doorbell_programs::steady::{Course, Ended, Ending, Stop, Wanted};
+use doorbell_sim::{SimCluster, SimConfig};
 use doorbell_systems::Measurement;
+use doorbell_verbs::RunError;
 
 /// Runs a prepared cluster until its measurement ends, with a trace if the watcher wants one. Also returns
 /// the course of the run.
@@ -26,4 +28,18 @@ pub(crate) fn steered<R, E>(
     }
     let course = course.lock().unwrap_or_else(|e| e.into_inner()).clone();
     (ended, course)
+}
+
+/// The configuration with which the set-up of the machines stops when the run must stop.
+pub(crate) fn watched(config: SimConfig, stop: &Stop) -> SimConfig {
+    SimConfig { interrupt: Some(stop.interrupt.clone()), deadline: stop.at, ..config }
+}
+
+/// The error of a run that had to stop before anything was measured.
+pub(crate) fn stopped(stop: &Stop) -> SimulateError {
+    match stop.reason() {
+        Some(Ended::Interrupted) => RunError::Interrupted.into(),
+        // The run's share of the time may be over before its whole time is.
+        _ => SimulateError::OutOfTime,
+    }
 }

@@ -1,7 +1,7 @@
 //! Runs a system in virtual time.
 
 use super::audit;
-use super::steered::steered;
+use super::steered::{steered, stopped, watched};
 use crate::asked::SystemWorkload;
 use crate::results::{
     Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
@@ -27,13 +27,13 @@ pub(crate) fn run_once(
     let wanted = w.wanted();
     let measurement = wanted.measurement();
     let config = SimConfig { seed: w.timing().seed, window: wanted.window(), ..SimConfig::new(w.machines()) };
-    let mut cluster = SimCluster::new(profile, config);
+    let mut cluster = SimCluster::new(profile, watched(config, stop));
     let interval = site::Course::Fixed(Interval::shared(wanted.begin, measurement.clone()));
     let (ended, course) =
         steered(&mut cluster, wanted.clone(), &measurement, stop, watch, |cluster| w.run(cluster, interval));
     // If the run stopped before anything was measured, its threads have no results.
-    if course.stopped {
-        return Err(RunError::Interrupted.into());
+    if course.stopped || matches!(ended, Err(site::SiteError::Run(RunError::Interrupted))) {
+        return Err(stopped(stop));
     }
     let site::SiteEnded { server: servers, clients: all } = ended?.expect("all machines are in this process");
     let mut clients = Measured::default();

@@ -1,7 +1,7 @@
 //! Runs a verbs workload in virtual time.
 
 use super::audit;
-use super::steered::steered;
+use super::steered::{steered, stopped, watched};
 use crate::limits::outstanding;
 use crate::results::{RawClass, RawRun, Shown, ShownOfClass};
 use crate::run_error::SimulateError;
@@ -164,6 +164,7 @@ pub(crate) fn run_once(
     let classes = if w.has_classes() { w.classes().len() } else { 0 };
     let measurement = wanted.measurement().by_parts(classes);
     let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
+    let config = watched(config, stop);
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);
     let tallies: Vec<Tally> = w.classes().iter().map(|class| Tally::of(class.workload)).collect();
@@ -176,10 +177,10 @@ pub(crate) fn run_once(
             _ => RunError::Deadlock(who).into(),
         });
     }
-    ended?;
-    if course.stopped {
-        return Err(RunError::Interrupted.into());
+    if course.stopped || ended == Err(RunError::Interrupted) {
+        return Err(stopped(stop));
     }
+    ended?;
     let threads = collect(tasks)?;
     let shown = Shown::of(&measurement, &wanted, &course);
     let of_class = |number| ShownOfClass::of(&measurement, &wanted, number);

@@ -5,14 +5,12 @@ use super::over::Over;
 use super::plan::Plan;
 use super::point::Point;
 use super::result::{Knee, Sweep};
-use crate::plan::{Control, Known, Stored};
-use crate::results::MeasuredTime;
+use crate::plan::{Control, Known};
+use crate::results::{Found, MeasuredTime};
 use doorbell_programs::steady::Ended;
 use doorbell_schema::{Duration, Value};
 use doorbell_verbs::Span;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Options that set the load.
 const LOADS: [&str; 5] = ["window", "window_per_qp", "outstanding", "clients", "rate"];
@@ -52,31 +50,30 @@ fn between(under: u64, over: u64) -> Vec<u64> {
 
 impl Plan {
     /// Runs the points of the sweep. Then tries loads between the last load under the bound and the first
-    /// load over the bound, until these two are close. If interrupted, the result has the points known so
-    /// far.
+    /// load over the bound, until these two are close. If the work is cut short, the result has the points
+    /// known so far.
     ///
     /// # Errors
     /// If the sweep is not over one load, even the least load exceeds the bound, or a point fails.
-    pub fn knee(
-        &self,
-        bound: Bound,
-        stored: Option<Arc<Stored>>,
-        control: &Control<'_>,
-    ) -> Result<Sweep, SweepError> {
+    pub fn knee(&self, bound: Bound, known: &Known, control: &Control<'_>) -> Result<Sweep, SweepError> {
         let load = self.load()?;
         let under_ns = bound.0.span().as_ps().div_ceil(1000);
-        let known = stored.map_or_else(Known::default, Known::stored_in);
-        let mut sweep = self.run_known(None, &known, control)?;
+        let mut sweep = self.run(None, known, control, &|_, _| ())?;
         let mut tried = Tried::new();
         let mut new = 0;
         let mut ended = false;
+        let mut is_partial = sweep.points.len() < self.runs.len();
         loop {
-            self.lengthen(&mut sweep.points[new..], load, &known, control)?;
+            self.lengthen(&mut sweep.points[new..], load, known, control)?;
             for point in &sweep.points[new..] {
-                tried.insert(load_of(point, load), under(point, load, bound)?);
+                if is_cut_short(point) {
+                    is_partial = true;
+                } else {
+                    tried.insert(load_of(point, load), under(point, load, bound)?);
+                }
             }
             new = sweep.points.len();
-            if sweep.points.len() < self.runs.len() || control.interrupt.load(Ordering::Relaxed) {
+            if is_partial || control.is_over() {
                 break;
             }
             let next = match bracket(&tried) {
@@ -88,7 +85,9 @@ impl Plan {
                 ended = true;
                 break;
             }
-            sweep.points.extend(self.at_loads(&next, sweep.points.len(), &known, control)?);
+            let found = self.at_loads(&next, sweep.points.len(), known, control)?;
+            is_partial = found.len() < next.len();
+            sweep.points.extend(found);
         }
         let (at, exceeded_at) = bracket(&tried);
         let option = load.key().to_owned();
@@ -118,11 +117,11 @@ impl Plan {
     ) -> Result<Vec<Point>, SweepError> {
         let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
         let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
-        let found = self.results(&runs, known, control)?;
+        let found = self.results(&runs, known, control, &|_, _| ())?;
         let points = (first..).zip(values.iter().zip(found));
         Ok(points
             .filter_map(|(number, (value, ran))| {
-                Some(Point { number, at: self.at(value), found: ran?.into() })
+                Some(Point { number, at: self.at(value), found: Found::of(ran?, self.explain) })
             })
             .collect())
     }
@@ -144,10 +143,10 @@ impl Plan {
             Ok((name, run.timed_as(&MeasuredTime { duration, ..measured.clone() })))
         };
         let runs = short.iter().map(longer).collect::<Result<Vec<_>, SweepError>>()?;
-        let found = self.results(&runs, known, control)?;
+        let found = self.results(&runs, known, control, &|_, _| ())?;
         for (point, ran) in short.into_iter().zip(found) {
             if let Some(ran) = ran {
-                point.found = ran.into();
+                point.found = Found::of(ran, self.explain);
             }
         }
         Ok(())
@@ -173,6 +172,12 @@ const LATENCIES: f64 = 12_000.0;
 fn is_short(point: &Point) -> bool {
     let found = &point.found;
     found.measured.ended == Ended::Settled && found.latency_ns.p99.is_none() && found.mops > 0.0
+}
+
+/// Whether the p99 of a point may be unknown only because the work was cut short: during the point's run, or
+/// before a longer run of it had a result.
+fn is_cut_short(point: &Point) -> bool {
+    !point.found.measured.ended.is_repeatable() || is_short(point)
 }
 
 fn is_number(value: &Value) -> bool {

@@ -6,15 +6,14 @@ use super::point::{Missing, Point};
 use super::result::{Axis, SWEEP_SCHEMA, Sweep};
 use super::shards::{MOST_POINTS, Shard};
 use crate::asked::Asked;
-use crate::explain::results;
-use crate::plan::{Control, Known, MODEL, Run, Stored};
-use crate::results::Outcome;
+use crate::explain::{Each, results};
+use crate::plan::{Control, Known, MODEL, Run};
+use crate::results::{Found, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_schema::{Given, Value};
 use doorbell_workload::Workload;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A requested and valid sweep.
 pub struct Plan {
@@ -22,7 +21,7 @@ pub struct Plan {
     pub(super) over: Vec<Over>,
     /// Name and run of each point, by point number.
     pub(super) runs: Vec<(String, Run)>,
-    explain: bool,
+    pub(super) explain: bool,
 }
 
 /// Converts a value to JSON.
@@ -110,32 +109,31 @@ impl Plan {
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Runs the points of a shard, or all points. If interrupted, the result has the points known so far.
+    /// Runs the points of a shard, or all points, in order. If the work is cut short, the result has the
+    /// points known so far. `each` receives each point as soon as its result is final, with the point's index
+    /// in the shard. It may be called from several threads.
     ///
     /// # Errors
     /// If a point fails.
     pub fn run(
         &self,
         shard: Option<Shard>,
-        stored: Option<Arc<Stored>>,
-        control: &Control<'_>,
-    ) -> Result<Sweep, SweepError> {
-        self.run_known(shard, &stored.map_or_else(Known::default, Known::stored_in), control)
-    }
-
-    pub(super) fn run_known(
-        &self,
-        shard: Option<Shard>,
         known: &Known,
         control: &Control<'_>,
+        each: &(dyn Fn(usize, Point) + Sync),
     ) -> Result<Sweep, SweepError> {
         let wanted = (0..self.runs.len()).filter(|number| shard.is_none_or(|shard| shard.has(*number)));
         let wanted: Vec<usize> = wanted.collect();
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
-        let found = self.results(&runs, known, control)?;
-        let point = |(number, ran): (usize, Option<Outcome>)| {
-            Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
+        let point = |number, ran: Outcome| Point {
+            number,
+            at: self.at(&self.values_of(number)),
+            found: Found::of(ran, self.explain),
         };
+        let found =
+            self.results(&runs, known, control, &|at, ran| each(at, point(wanted[at], ran.clone())))?;
+        let points =
+            wanted.iter().zip(found).filter_map(|(number, ran)| Some(point(*number, ran?))).collect();
         let mut sweep = Sweep {
             schema: SWEEP_SCHEMA,
             sweep: self.id(),
@@ -147,7 +145,7 @@ impl Plan {
             over: self.axes(),
             explained: self.explain,
             shard,
-            points: wanted.into_iter().zip(found).filter_map(point).collect(),
+            points,
             missing: Vec::new(),
             knee: None,
         };
@@ -162,10 +160,11 @@ impl Plan {
         runs: &[(String, Run)],
         known: &Known,
         control: &Control<'_>,
+        each: &Each<'_>,
     ) -> Result<Vec<Option<Outcome>>, SweepError> {
         let failed =
             |(at, cause): (usize, SimulateError)| SweepError::Point { at: runs[at].0.clone(), cause };
-        results(runs, self.explain, known, control).map_err(failed)
+        results(runs, self.explain, known, control, each).map_err(failed)
     }
 }
 

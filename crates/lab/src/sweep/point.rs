@@ -1,11 +1,12 @@
 //! Points of a sweep.
 
 use crate::results::Found;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A point of a sweep, with its result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Number of the point from 0; the last option of the sweep changes fastest. Points of a search have the
     /// numbers after these.
@@ -25,7 +26,7 @@ impl Point {
 }
 
 /// A point without a result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
     /// Number of the point, as for a [`Point`].
     pub number: usize,

@@ -2,6 +2,7 @@
 
 use super::point::{Missing, Point};
 use super::shards::Shard;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub const SWEEP_SCHEMA: u32 = 1;
 
 /// A swept option, as its JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
     /// Key of the option.
     pub option: String,
@@ -19,7 +20,7 @@ pub struct Axis {
 
 /// Result of a sweep, as its JSON output. Equal sweeps give equal bytes, because there is no wall-clock time
 /// in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
     /// Always [`SWEEP_SCHEMA`].
     pub schema: u32,
@@ -33,10 +34,11 @@ pub struct Sweep {
     pub explained: bool,
     /// The part of the sweep in this result; absent for a whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub shard: Option<Shard>,
     /// Known points, in the order of their numbers.
     pub points: Vec<Point>,
-    /// Points without a result because the sweep was interrupted; absent if there are none.
+    /// Points without a result because the sweep was cut short; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
     /// Result of a search for a knee; absent unless requested.
@@ -58,7 +60,7 @@ impl Sweep {
 }
 
 /// Result of a search for a knee, as its JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The option that sets the load.
     pub option: String,

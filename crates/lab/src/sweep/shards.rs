@@ -17,6 +17,11 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// Index in the shard of a point that it has.
+    pub fn index(self, number: usize) -> usize {
+        number / self.of
+    }
+
     /// Whether the shard has the point with this number.
     pub(crate) fn has(self, number: usize) -> bool {
         number % self.of == self.number - 1

@@ -12,6 +12,7 @@ use crate::plan::{Control, Run, all};
 use crate::results::{MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
 use doorbell_nic::{ModelError, Profile};
+use doorbell_programs::steady::Ended;
 use draws::Uncertain;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -61,7 +62,9 @@ pub enum UncertaintyError {
     Run(#[from] SimulateError),
 }
 
-/// Computes the uncertainty of a run. `measured` is the time that the run measured with its own profiles.
+/// Computes the uncertainty of a run. `measured` is the time that the run measured with its own profiles. If
+/// a limit of wall-clock time cut this time short, the runs with drawn parameters need a deadline, because
+/// each takes as long.
 ///
 /// # Errors
 /// One sentence if the uncertainty of a profile is unknown; else the error of a run.
@@ -70,7 +73,12 @@ pub fn of(
     measured: &MeasuredTime,
     control: &Control<'_>,
 ) -> Result<Uncertainty, UncertaintyError> {
-    if !measured.ended.is_repeatable() {
+    let is_cut = match measured.ended {
+        Ended::Interrupted => true,
+        Ended::MaxWall => control.deadline.is_none(),
+        _ => false,
+    };
+    if is_cut {
         return Err(UncertaintyError::Itself);
     }
     let groups: Vec<Profile> = run.profiles.all().cloned().collect();

@@ -104,7 +104,7 @@ fn what_is_interrupted_tells_what_is_known() {
     let advice_after = |runs: usize| {
         let interrupt: Arc<AtomicBool> = Arc::default();
         let watch = Stops { left: AtomicUsize::new(runs), interrupt: interrupt.clone() };
-        let control = Control { interrupt, jobs: 1, max_wall: None, watch: &watch };
+        let control = Control { interrupt, jobs: 1, watch: &watch, ..Control::quiet() };
         advise(&typed, &run, explained.clone(), &control).advice
     };
     let all = advice_after(usize::MAX).unwrap();

@@ -156,3 +156,38 @@ fn thinking_is_part_of_the_bound_of_a_window() {
     assert!((2e3 / thinking.0 - 2e3 / usual.0 - 3e3).abs() < 1e-6, "{usual:?} {thinking:?}");
     assert_eq!(usual.1, thinking.1, "an operation takes as long");
 }
+
+/// A run of `read-kv` with a given warm-up and duration.
+fn read_kv(toml: &str) -> Outcome {
+    let toml = format!("system = \"read-kv\"\n{toml}");
+    let given = doorbell_lab::Given::from_toml("w.toml", &toml, &doorbell_lab::fields()).unwrap();
+    let run = Run::asked(doorbell_lab::Asked::of(&given).unwrap()).unwrap();
+    doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+}
+
+/// If all clients began all of their operations at once, they would READ buckets together and then entries
+/// together. Their stages then lock, port by port, and after 25 ms the rate would be 20% lower.
+#[test]
+fn readers_of_a_store_do_not_drift() {
+    let rate = |warmup: &str| {
+        read_kv(&format!("clients = 80\nvalue = 1024\nwarmup = \"{warmup}\"\nduration = \"1ms\"")).mops
+    };
+    let (early, late) = (rate("1ms"), rate("8ms"));
+    // Read completions of the server's PCIe link limit the rate.
+    assert!(early > 10.5 && early < 11.1, "{early}");
+    assert!((late / early - 1.0).abs() < 0.02, "{early} M/s after 1 ms, {late} M/s after 8 ms");
+}
+
+/// Clients open their places one by one, whatever share of the operations is PUTs. By Little's law, the rate
+/// times the mean latency is the number of operations in flight.
+#[test]
+fn clients_of_a_store_fill_their_windows() {
+    for put_permille in [0, 1, 500, 999, 1000] {
+        let outcome = read_kv(&format!(
+            "clients = 12\nput_permille = {put_permille}\nwarmup = \"100us\"\nduration = \"100us\""
+        ));
+        let in_flight = outcome.mops * mean(&outcome) / 1e3;
+        // Each of the 12 clients has 16 places. Places are empty while the client polls and posts.
+        assert!((0.75 * 192.0..=1.01 * 192.0).contains(&in_flight), "{put_permille}: {in_flight}");
+    }
+}

@@ -477,7 +477,7 @@ fn an_interrupt_stops_the_run() {
     assert!(
         doorbell_lab::simulate(&Run::verbs(profiles.clone(), workload.clone()), &control)
             .unwrap_err()
-            .is_interrupt()
+            .is_cut()
     );
 }
 
@@ -621,6 +621,25 @@ fn a_long_time_that_was_said_can_be_cut() {
     let warming = cut("warmup = \"900s\"\nduration = \"1s\"");
     assert_eq!((warming.measured.ended, warming.measured.warmed), (Ended::MaxWall, Some(Warmed::MaxWall)));
     assert!(warming.mops > 0.0 && warming.measured.warmup.span().as_ns() < 900_000_000_000);
+    // A third of the time was left to measure.
+    assert!(measures(&warming.measured), "{:?}", warming.measured);
+}
+
+/// Whether the run measured for a good part of its warm-up, rather than for its last moments.
+fn measures(measured: &doorbell_lab::MeasuredTime) -> bool {
+    measured.duration.span().as_ns() > measured.warmup.span().as_ns() / 8
+}
+
+/// The run itself needs more than the share of the time that lets all reruns fit.
+#[test]
+fn an_explained_run_has_a_result_before_its_reruns_begin() {
+    let times = "warmup = \"900s\"\nduration = \"900s\"";
+    let (profiles, resolved) = resolve(&format!("verb = \"read\"\nmachines = 2\nthreads = 1\n{times}"));
+    let deadline = Some(std::time::Instant::now() + std::time::Duration::from_secs(2));
+    let control = Control { deadline, ..Control::quiet() };
+    let outcome = doorbell_lab::explain(&Run::verbs(profiles, resolved), &control).unwrap();
+    assert_eq!((outcome.measured.ended, outcome.measured.warmed), (Ended::MaxWall, Some(Warmed::MaxWall)));
+    assert!(outcome.mops > 0.0 && measures(&outcome.measured), "{:?}", outcome.measured);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use doorbell_lab::uncertainty::{self, DRAWS, UncertaintyError};
 use doorbell_lab::{Control, Ended, Outcome, Run, Workload};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn simulated() -> (Run, Outcome) {
     simulated_with("")
@@ -43,8 +43,13 @@ fn of_some_draws_there_is_none() {
 fn of_a_run_that_was_cut_there_is_none() {
     let (run, mut outcome) = simulated();
     outcome.measured.ended = Ended::MaxWall;
-    let found = uncertainty::of(&run, &outcome.measured, &Control::quiet());
-    assert_eq!(found, Err(UncertaintyError::Itself));
+    let of = |control: &Control<'_>| uncertainty::of(&run, &outcome.measured, control);
+    assert_eq!(of(&Control::quiet()), Err(UncertaintyError::Itself));
+    // Until a deadline, the runs with drawn parameters may measure as long as the run.
+    let limited = Control { deadline: Some(Instant::now() + Duration::from_secs(600)), ..Control::quiet() };
+    assert_eq!(of(&limited).map(|found| found.runs), Ok(DRAWS));
+    limited.interrupt.store(true, Relaxed);
+    assert_eq!(of(&limited), Err(UncertaintyError::Cut(0)));
 }
 
 /// The interval never exceeds the rate of due operations, even for draws with faster machines.

@@ -21,6 +21,7 @@ use crate::counts::board::Board;
 use crate::counts::process::ProcessCounts;
 use crate::faults::Faults;
 use crate::limits::Limits;
+use crate::say::say;
 use crate::stats::{Stats, check_place};
 use crate::strict::Strict;
 use crate::trust::{self, Distrust};
@@ -267,12 +268,14 @@ impl Launch {
                     stats.tell_together(&ProcessCounts::on(made.board).collect::<Vec<_>>());
                 }
                 explainer.ended(program);
+                self.end_trace();
                 signals::end_as(ended)
             }
         }
     }
 
-    /// Runs the program below this process, and reports the counts when the program has exited.
+    /// Runs the program below this process. When the program has exited, reports the counts and ends the
+    /// trace.
     fn run_one(&self, program: &OsStr, mut command: Command) -> LaunchError {
         // From here on, this is the monitor, a child process. The monitor owns the board.
         let front = match front::put_before() {
@@ -293,7 +296,18 @@ impl Launch {
             tell_rest(stats, made.board);
         }
         explainer.ended(program);
+        self.end_trace();
         signals::end_as(ended)
+    }
+
+    /// Makes the trace valid JSON if there is one. The program has already exited, so a failure is only
+    /// reported.
+    fn end_trace(&self) {
+        if let Some((path, _)) = &self.trace
+            && let Err(error) = trace::end(path)
+        {
+            say(format_args!("the trace {} lacks its end: {error}", path.display()));
+        }
     }
 
     /// Checks the options, and returns the command that starts the program with the environment for the

@@ -10,17 +10,20 @@
 //!    since [`Wanted::begin`].
 //! 3. *End.* The threads of the run get time to finish ([`GRACE`]).
 //!
-//! Overload, an interrupt and a limit of wall-clock time end a phase earlier. The run is checked repeatedly.
-//! The time between two checks grows with the observed time. Decisions depend only on virtual times and
-//! counts.
+//! Overload, an interrupt and a limit of wall-clock time end a phase earlier. A warm-up ends when two thirds
+//! of the wall-clock time after the set-up are over, so that a third remains to measure. Such a run never
+//! counts as settled. The run is checked repeatedly. The time between two checks grows with the observed
+//! time. Without a limit of wall-clock time, decisions depend only on virtual times and counts.
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
+use super::pace::Pace;
+use super::trend::Drift;
 use super::warm::warm_until;
 use crate::worker::Due;
 use doorbell_schema::{Duration, Share};
 use doorbell_sim::{Steer, SteeredRun};
-use doorbell_systems::series::CompletionSeries;
+use doorbell_systems::series::{Batch, CompletionSeries};
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -82,6 +85,11 @@ impl Ended {
         matches!(self, Ended::Duration | Ended::Settled)
     }
 
+    /// Whether a limit of time or an interrupt ended the run before its answer was known.
+    pub fn is_cut_off(self) -> bool {
+        matches!(self, Ended::MaxTime | Ended::MaxWall | Ended::Interrupted)
+    }
+
     /// Whether a repeated run would end at the same virtual time.
     pub fn is_repeatable(self) -> bool {
         !matches!(self, Ended::MaxWall | Ended::Interrupted)
@@ -98,27 +106,53 @@ pub enum Warmed {
     Overload,
     /// Two thirds of the virtual time were over before rate and latency were steady.
     MaxTime,
-    /// The wall-clock time was over before rate and latency were steady. Another run may end at another
-    /// virtual time.
+    /// Two thirds of the wall-clock time were over before rate and latency were steady, or before the given
+    /// warm-up was over. Another run may end at another virtual time.
     MaxWall,
 }
 
-/// External reasons to stop a run.
+/// External reasons to stop a run, and the run's progress.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     /// Set when the run is interrupted.
     pub interrupt: Arc<AtomicBool>,
     /// Wall-clock time at which the run must stop.
     pub at: Option<Instant>,
+    /// Wall-clock time at which the run should stop if its set-up is over, because other runs need the rest.
+    pub share: Option<Instant>,
+    /// Wall-clock time at which the run should stop if it has measured for half of its warm-up, because other
+    /// runs take as long as this one.
+    pub early: Option<Instant>,
+    /// The progress of the run, which the run writes.
+    pub pace: Arc<Pace>,
 }
 
 impl Stop {
-    fn reason(&self) -> Option<Ended> {
+    /// Why the run must stop now; `None` if it may go on.
+    pub fn reason(&self) -> Option<Ended> {
         if self.interrupt.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
         }
-        self.at.filter(|at| Instant::now() >= *at).map(|_| Ended::MaxWall)
+        is_past(self.at).then_some(Ended::MaxWall)
     }
+
+    /// Why a run whose set-up is over must stop now; `None` if it may go on.
+    fn reason_after_set_up(&self) -> Option<Ended> {
+        self.reason().or_else(|| is_past(self.share).then_some(Ended::MaxWall))
+    }
+
+    /// Wall-clock time at which the warm-up of a run must end whose set-up ends now. `None` without a limit.
+    /// If other runs follow, half of the time is theirs, unless this run has a share of its own.
+    fn latest_warm(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let left = self.at.into_iter().chain(self.share).min()?.saturating_duration_since(now);
+        let own = if self.share.is_none() && self.early.is_some() { left / 2 } else { left };
+        Some(now + own / 3 * 2)
+    }
+}
+
+fn is_past(time: Option<Instant>) -> bool {
+    time.is_some_and(|time| Instant::now() >= time)
 }
 
 /// How a run and its warm-up ended.
@@ -128,7 +162,9 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
-    /// Whether the run was interrupted before anything was measured.
+    /// Virtual time of the check that settled the run; `None` if the run did not settle.
+    pub known_at: Option<Time>,
+    /// Whether the run had to stop before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
@@ -161,6 +197,10 @@ const SAMPLES: u64 = 8;
 /// The measured time must be at least this many times the longest latency. It must also contain this many
 /// periods of a recurring event. The reason is that such a long operation may come again.
 pub const TURNS: u64 = 4;
+/// A mean latency for which the queues settle within one mean latency.
+const SHORT_QUEUE: Span = Span::from_us(20);
+/// To let queues settle takes at most the maximum time divided by this.
+const MOST_OF_TIME: u64 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -185,9 +225,31 @@ pub struct Ending {
     lead: Lead,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
+    /// Whether the end of the set-up has been noticed.
+    is_set_up: bool,
+    /// Wall-clock time at which the warm-up ends even if nothing is steady. `None` without a limit of
+    /// wall-clock time, and before the end of the set-up.
+    warm_by: Option<Instant>,
 }
 
 impl Wanted {
+    /// A request for a measurement of a closed loop from `begin` on, until its answer is known to 1%.
+    #[cfg(test)]
+    pub(super) fn from(begin: Time) -> Wanted {
+        Wanted {
+            begin,
+            warmup: None,
+            duration: None,
+            precision: Share::of_percent(1),
+            max_time: Span::from_ms(1000),
+            due: Vec::new(),
+            think: Span::ZERO,
+            round: None,
+            held: None,
+            unacknowledged: false,
+        }
+    }
+
     /// Returns the due operations of an overloaded class, or of all threads if they are overloaded: their
     /// completions lag ever further behind. The observations until `until` decide this.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
@@ -205,7 +267,7 @@ impl Wanted {
                 measurement
             }
             (None, _) => {
-                let first = (self.begin + FIRST_LOOK).min(self.latest_warm());
+                let first = first_look(self.begin).min(self.latest_warm());
                 Measurement::open(self.begin, LOG_FIRST_BATCH, first)
             }
         }
@@ -246,6 +308,33 @@ impl Wanted {
         has_come && ps >= turns.saturating_mul(seen.longest())
     }
 
+    /// Whether a warm-up may end now, after these observations: rate and latency are steady, the later half
+    /// has no trend that matters, and the warm-up was long enough to show one.
+    pub(super) fn is_warm(&self, now: Time, seen: &CompletionSeries) -> bool {
+        let all = seen.batches();
+        let has_turned = |warm: u64| self.has_turned(TURNS / 2, now.as_ps() - warm, seen);
+        warm_until(seen).is_some_and(has_turned)
+            && now - self.begin >= self.queues_settle(all)
+            && Drift::of(&all[all.len() / 2..]).is_within(self.precision)
+    }
+
+    /// Whether rate and mean latency are known after a measured time of this length.
+    pub(super) fn is_known(&self, since: Span, seen: &CompletionSeries) -> bool {
+        self.has_turned(TURNS, since.as_ps(), seen)
+            && since >= self.queues_settle(seen.batches())
+            && is_within(seen, self.precision)
+    }
+
+    /// The time that shows how the queues in the system change. It grows with the square of the mean latency,
+    /// because an operation passes a queue of double length in double time, and a longer queue takes more
+    /// passes to change. At most a small part of the maximum time.
+    fn queues_settle(&self, batches: &[Batch]) -> Span {
+        let all = Batch::all(batches);
+        let mean = if all.timed == 0 { 0 } else { u128::from(all.latency / all.timed) };
+        let square = u64::try_from(mean * mean / u128::from(SHORT_QUEUE.as_ps())).unwrap_or(u64::MAX);
+        Span::from_ps(square.min(self.max_time.as_ps() / MOST_OF_TIME))
+    }
+
     /// Virtual time at which a run without a given duration ends even if it is not settled.
     pub fn latest(&self) -> Time {
         self.begin + self.max_time
@@ -268,13 +357,29 @@ impl Wanted {
 }
 
 /// Shortest time to measure after a warm-up.
-fn least(warmup: Span) -> Span {
+pub(super) fn least(warmup: Span) -> Span {
     FIRST_LOOK.max(Span::from_ps(warmup.as_ps() / 2))
 }
 
 /// Log2 of a batch length in picoseconds that divides `time` into at least [`BATCHES`] batches.
-fn log_batch(time: Span) -> u32 {
+pub(super) fn log_batch(time: Span) -> u32 {
     (time.as_ps() / BATCHES).max(1).ilog2()
+}
+
+/// Time of the first check of a run that begins at `begin`.
+pub(super) fn first_look(begin: Time) -> Time {
+    begin + FIRST_LOOK
+}
+
+/// Time of the check after `now`, if the observed time is `since`.
+pub(super) fn look_after(now: Time, since: Span) -> Time {
+    let (times, parts) = LATER;
+    now + Span::from_ps(since.as_ps() / parts * times).max(FIRST_LOOK)
+}
+
+/// Time of the check that confirms an answer. Intervals of few batches can be narrow by chance.
+pub(super) fn confirm_after(now: Time, since: Span) -> Time {
+    now + Span::from_ps(since.as_ps() / CONFIRMED).max(Span::from_ps(1))
 }
 
 /// The last picosecond before `end`. At `end` itself, threads have ended.
@@ -294,7 +399,17 @@ impl Ending {
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
         let lead = Lead::default();
         let asleep_until = measurement.look();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
+        let ending = Ending {
+            wanted,
+            stop,
+            measurement,
+            state,
+            course: course.clone(),
+            lead,
+            asleep_until,
+            is_set_up: false,
+            warm_by: None,
+        };
         let has_end = ending.measurement.end() != Time::NEVER;
         let first =
             if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
@@ -303,19 +418,16 @@ impl Ending {
 
     /// Time of the next check, if the observed time began at `since` and should end at `latest`.
     fn later(&self, now: Time, since: Time, latest: Time) -> Time {
-        let (times, parts) = LATER;
-        let step = Span::from_ps((now - since).as_ps() / parts * times).max(FIRST_LOOK);
         // Only a run with a given duration continues past the latest time.
-        let next = now + step;
+        let next = look_after(now, now - since);
         let next = if now < latest { next.min(latest) } else { next };
         self.measurement.look_at(next);
         next
     }
 
-    /// Time of the check that confirms the answer. Intervals of few batches can be narrow by chance.
+    /// Time of the check that confirms the answer.
     fn confirm(&self, now: Time, since: Time) -> Time {
-        let step = Span::from_ps((now - since).as_ps() / CONFIRMED).max(Span::from_ps(1));
-        let next = now + step;
+        let next = confirm_after(now, now - since);
         self.measurement.look_at(next);
         next
     }
@@ -345,19 +457,16 @@ impl Ending {
         let now = run.now();
         let seen = self.measurement.series().until(now);
         let latest = self.wanted.latest_warm();
-        let warm = warm_until(&seen).filter(|warm| {
-            let since = now.as_ps() - warm;
-            self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
-        });
+        let warm = self.wanted.is_warm(now, &seen) && self.is_level(self.lead.lately());
         match (warm, self.state) {
             // An overloaded run never becomes steady.
             _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
-            (Some(_), State::Warm) => self.begin(run, Warmed::Steady),
+            (true, State::Warm) => self.begin(run, Warmed::Steady),
             // The run is not steady by now. The rest of the time is measured, and the result is marked as
             // unsettled.
             _ if now >= latest => self.begin(run, Warmed::MaxTime),
             (warm, _) => {
-                self.state = if warm.is_some() { State::Warm } else { State::Warming };
+                self.state = if warm { State::Warm } else { State::Warming };
                 self.later(now, self.wanted.begin, latest)
             }
         }
@@ -372,7 +481,9 @@ impl Ending {
         run.meter_from(from);
         self.lead.forget();
         self.lead.saw(run.now(), run.ahead());
-        self.measurement.measure_from(from, log_batch(span));
+        // A run that is out of wall-clock time may end long before the given duration.
+        let measured = if why == Warmed::MaxWall { span.min(least(warmup)) } else { span };
+        self.measurement.measure_from(from, log_batch(measured));
         self.state = State::Measuring;
         let end = from + span;
         if self.wanted.duration.is_some() {
@@ -414,8 +525,7 @@ impl Ending {
     fn is_known(&self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
         let since = now - self.measurement.from();
-        let is_long = self.wanted.has_turned(TURNS, since.as_ps(), &seen);
-        is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
+        self.is_level(self.lead.grown()) && self.wanted.is_known(since, &seen)
     }
 
     /// Ends the measurement and the threads at `end`.
@@ -424,7 +534,12 @@ impl Ending {
         self.measurement.end_at(end);
         run.meter_until(end);
         let mut course = self.course();
-        course.ended = why;
+        // Another run may cut its warm-up short at another time, so this end is not repeatable.
+        course.ended = match (course.warmed, why) {
+            (Some(Warmed::MaxWall), why) if why != Ended::Interrupted => Ended::MaxWall,
+            (_, why) => why,
+        };
+        course.known_at = (course.ended == Ended::Settled).then(|| run.now());
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -436,9 +551,22 @@ impl Ending {
     }
 }
 
-/// Whether rate and mean latency of a series have intervals within the precision.
+/// Whether rate and mean latency of a series have intervals within the precision, even if their trends
+/// continue.
 fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
-    are_within(Means::of(seen.batches(), seen.length()), precision)
+    are_within(long_run(seen), precision)
+}
+
+/// The means of a series with intervals that hold the long-run means, even if trends continue.
+pub(super) fn long_run(seen: &CompletionSeries) -> Option<Means> {
+    let means = Means::of(seen.batches(), seen.length())?;
+    Some(Drift::of(seen.batches()).widens(means))
+}
+
+/// The half-width of the widest interval, relative to its mean and the precision: 1 if it just settles.
+fn width(means: Means, precision: Share) -> f64 {
+    let of = |interval: Interval| interval.half / (precision.of_one() * interval.mean);
+    of(means.rate).max(means.latency.map_or(0.0, of))
 }
 
 /// Whether the intervals of these means are within the precision.
@@ -451,25 +579,113 @@ impl Steer for Ending {
     fn look(&mut self, run: &mut SteeredRun<'_>) -> Time {
         self.lead.saw(run.now(), run.ahead());
         self.asleep_until = self.asleep_until.max(self.measurement.look());
-        match (self.state, self.stop.reason()) {
+        self.notice_set_up(run.now());
+        let next = self.decide(run);
+        self.expect(run.now());
+        next
+    }
+
+    fn is_called(&mut self, now: Time) -> bool {
+        self.stop.pace.is_at(now);
+        self.notice_set_up(now);
+        if matches!(self.state, State::Warming | State::Warm) {
+            self.expect(now);
+        }
+        !matches!(self.state, State::Ending)
+            && self.is_limited_now()
+            && (self.reason(now).is_some() || self.must_measure(now))
+    }
+}
+
+impl Ending {
+    /// Decides at a check how the run continues. Returns the time of the next check.
+    fn decide(&mut self, run: &mut SteeredRun<'_>) -> Time {
+        match (self.state, self.reason(run.now())) {
             // The threads' time to finish is over.
             (State::Ending, _) => run.now(),
             (_, Some(why)) if run.now() >= self.measurement.from() => self.end_at(run.horizon(), run, why),
             // Nothing has been measured yet.
-            (_, Some(Ended::Interrupted)) => {
+            (_, Some(_)) => {
                 self.course().stopped = true;
                 run.now()
             }
-            (_, Some(why)) => {
-                self.begin(run, Warmed::MaxWall);
-                self.end_at(run.horizon() + FIRST_LOOK, run, why)
-            }
+            (_, None) if self.must_measure(run.now()) => self.begin(run, Warmed::MaxWall),
             (State::Measuring | State::Known, None) => self.measuring(run),
             (State::Warming | State::Warm, None) => self.warming(run),
         }
     }
 
-    fn is_called(&mut self) -> bool {
-        !matches!(self.state, State::Ending) && self.stop.reason().is_some()
+    /// Whether an interrupt has come or a limit of wall-clock time has passed. Reads the clock at most once.
+    fn is_limited_now(&self) -> bool {
+        let Stop { interrupt, at, share, early, .. } = &self.stop;
+        let first = [*at, *share, *early, self.warm_by].into_iter().flatten().min();
+        interrupt.load(Ordering::Relaxed) || is_past(first)
+    }
+
+    /// Sets the latest end of the warm-up when the set-up of the threads is over.
+    fn notice_set_up(&mut self, now: Time) {
+        if !self.is_set_up && now > self.wanted.begin {
+            self.is_set_up = true;
+            self.warm_by = self.stop.latest_warm();
+        }
+    }
+
+    /// Whether the warm-up must end now, because the rest of the wall-clock time is needed to measure.
+    fn must_measure(&self, now: Time) -> bool {
+        now < self.measurement.from() && is_past(self.warm_by) && self.course().warmed.is_none()
+    }
+
+    /// Why the run must stop now.
+    fn reason(&self, now: Time) -> Option<Ended> {
+        let why = if self.is_set_up { self.stop.reason_after_set_up() } else { self.stop.reason() };
+        why.or_else(|| self.may_stop_early(now).then_some(Ended::MaxWall))
+    }
+
+    /// Whether the run has measured enough, and other runs need the time.
+    fn may_stop_early(&self, now: Time) -> bool {
+        let from = self.measurement.from();
+        // Before the measurement has its times, `from` is far in the future.
+        self.stop.early.is_some()
+            && now > from
+            && now - from >= least(from - self.wanted.begin)
+            && is_past(self.stop.early)
+    }
+
+    /// Publishes the expected end of the run.
+    fn expect(&self, now: Time) {
+        self.stop.pace.is_at(now);
+        self.stop.pace.ends_at(self.expected_end(now));
+    }
+
+    /// The expected end of the run. A warm-up without a given length is expected to be half over. The width
+    /// of an interval falls with the root of the measured time.
+    fn expected_end(&self, now: Time) -> Time {
+        let (from, end) = (self.measurement.from(), self.measurement.end());
+        match self.state {
+            _ if end != Time::NEVER => end,
+            State::Warming | State::Warm => {
+                let measured = self.wanted.duration.unwrap_or(Span::ZERO);
+                let warm = (now + (now - self.wanted.begin)).min(self.wanted.latest_warm().max(now));
+                (warm + measured).max(now)
+            }
+            State::Ending => now,
+            State::Measuring | State::Known => {
+                let seen = self.measurement.series().until(now);
+                let part = long_run(&seen).map_or(1.0, |means| width(means, self.wanted.precision));
+                self.check_after(now, from, part * part)
+            }
+        }
+    }
+
+    /// The time of the first check at which the measured time, which began at `from`, is `times` as long as
+    /// `now`. At the latest, the time at which the run ends without an answer.
+    fn check_after(&self, now: Time, from: Time, times: f64) -> Time {
+        let latest = self.wanted.latest().max(self.measurement.look());
+        let needed = (now - from).as_ps() as f64 * times;
+        let mut check = self.measurement.look();
+        while check < latest && ((check - from).as_ps() as f64) < needed {
+            check = look_after(check, check - from);
+        }
+        check.min(latest)
     }
 }

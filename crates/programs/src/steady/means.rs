@@ -12,7 +12,7 @@ pub struct Interval {
 }
 
 /// Largest number of joined batches for an interval.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
 /// Smallest number of joined batches for an interval.
 pub(super) const LEAST: usize = 10;
 

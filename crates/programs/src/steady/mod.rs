@@ -22,13 +22,17 @@
 mod ending;
 mod lead;
 mod means;
+mod pace;
 mod quantile;
+mod trend;
 mod warm;
 
 pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{Interval, Means};
+pub use pace::Pace;
 pub use quantile::{is_known, quantile};
+pub use trend::Drift;
 pub use warm::warm_until;
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::ending::{confirm_after, first_look, least, log_batch, long_run, look_after};
 use super::*;
 use doorbell_systems::series::SeriesPoint;
 use doorbell_verbs::{Span, Time};
@@ -177,4 +178,105 @@ fn the_mean_of_a_rate_includes_left_over_batches() {
     (0..65).for_each(|batch| series.add(seen(batch << 10, if batch < 2 { 1 } else { 50 + batch % 3 }, None)));
     let means = Means::of(series.batches(), series.length()).unwrap();
     assert!((means.rate.mean - series.rate()).abs() < 1e-9 * series.rate(), "{means:?} {}", series.rate());
+}
+
+/// A closed loop whose rate drifts to its long-run level, which is 1.
+#[derive(Clone, Copy)]
+struct Drifting {
+    /// Relative excess of the rate at the beginning.
+    excess: f64,
+    /// Time in which the excess falls to 37%.
+    time: Span,
+}
+
+/// Time between observations: 67 us.
+const LOG_STEP: u32 = 26;
+/// Operations per observation, and the relative standard deviation of their number and latency.
+const PER_STEP: f64 = 1e6;
+const NOISE: f64 = 0.0025;
+/// Mean latency at the long-run level.
+const LATENCY: Span = Span::from_us(300);
+
+impl Drifting {
+    /// Adds the observations until `until` to a series that has those until `at`. Returns the new `at`.
+    fn observe(
+        self,
+        series: &mut CompletionSeries,
+        mut at: u64,
+        until: Time,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> u64 {
+        while at + (1 << LOG_STEP) <= until.as_ps() {
+            let level = 1.0 + self.excess * (-(at as f64) / self.time.as_ps() as f64).exp();
+            // The sum of three uniform numbers is nearly normal, with a standard deviation of a half.
+            let mut noise = || 2.0 * NOISE * ((0..3).map(|_| unit(random)).sum::<f64>() - 1.5);
+            let latency = Some((LATENCY.as_ps() as f64 / level * (1.0 + noise())) as u64);
+            series.add(seen(at, (PER_STEP * (level + noise())) as u64, latency));
+            at += 1 << LOG_STEP;
+        }
+        at
+    }
+
+    /// Runs as [`Ending`] does. Returns the intervals of rate and latency; `None` if the run says that it
+    /// drifts, because it is not settled after the maximum time.
+    fn run(self, seed: u64) -> Option<Means> {
+        let wanted = Wanted::from(Time::START);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut series = CompletionSeries::new(Time::START, LOG_STEP, false);
+        let (mut at, mut now, mut was_warm) = (0, first_look(Time::START), false);
+        loop {
+            at = self.observe(&mut series, at, now, &mut random);
+            let is_warm = wanted.is_warm(now, &series.until(now));
+            if (is_warm && was_warm) || now.as_ps() >= wanted.max_time.as_ps() / 3 * 2 {
+                break;
+            }
+            (was_warm, now) = (is_warm, look_after(now, now - Time::START));
+        }
+        let (from, span) = (now, least(now - Time::START));
+        series = CompletionSeries::new(from, log_batch(span), true);
+        let mut was_known = false;
+        now = from + span;
+        loop {
+            at = self.observe(&mut series, at, now, &mut random);
+            let seen = series.until(now);
+            let is_known = wanted.is_known(now - from, &seen);
+            if is_known && was_known {
+                return long_run(&seen);
+            }
+            if now >= wanted.latest() {
+                return None;
+            }
+            let since = now - from;
+            now = if is_known { confirm_after(now, since) } else { look_after(now, since) };
+            was_known = is_known;
+        }
+    }
+}
+
+/// The interval holds the long-run mean, or the run says that it drifts.
+#[test]
+fn slow_drifts_are_not_called_known() {
+    let held = |interval: Interval, truth: f64| (interval.mean - truth).abs() <= interval.half;
+    let rate = PER_STEP / f64::from(1u32 << LOG_STEP);
+    let mut settled = 0;
+    for ms in [5, 20, 60] {
+        for excess in [0.05, -0.05, 0.3, -0.3] {
+            let drifting = Drifting { excess, time: Span::from_ms(ms) };
+            let ended: Vec<Means> = (0..100).filter_map(|seed| drifting.run(seed)).collect();
+            let drifts = 100 - ended.len();
+            let rates = ended.iter().filter(|means| held(means.rate, rate)).count();
+            let latency = LATENCY.as_ps() as f64;
+            let latencies = ended.iter().filter(|m| m.latency.is_some_and(|l| held(l, latency))).count();
+            println!("{excess} for {ms} ms: {drifts} drift, {rates} rates and {latencies} latencies hold");
+            let least = drifts + rates.min(latencies);
+            assert!(least >= 90, "{excess} for {ms} ms: {drifts} drift, {rates} and {latencies} hold");
+            settled += ended.len();
+        }
+    }
+    // Most of the shorter drifts end before the maximum time.
+    assert!(settled > 700, "only {settled} of 1200 runs settled");
+    // Without a drift, a run settles early.
+    let level = Drifting { excess: 0.0, time: Span::from_ms(1) };
+    let right = (0..100).filter(|seed| level.run(*seed).is_some_and(|means| held(means.rate, rate))).count();
+    assert!(right >= 90, "only {right} of 100 intervals without a drift hold the mean");
 }

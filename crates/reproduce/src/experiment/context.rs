@@ -1,10 +1,16 @@
 //! An experiment and the context that it runs in.
 
 use super::findings::Findings;
-use doorbell_lab::{Control, Known, NotYet, Share, SimulateError, Stored};
+use doorbell_lab::{Control, Known, Making, NotYet, Share, SimulateError, Stored};
 use doorbell_nic::Profile;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Receives the index of an experiment, and its findings.
+type EachFinding<'a> = dyn Fn(usize, &Findings) + Sync + 'a;
+
+/// Time after which an experiment that lacked runs is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A table or figure of a paper that Doorbell reproduces.
 pub struct Experiment {
@@ -115,7 +121,33 @@ impl<'a> Ctx<'a> {
     /// # Errors
     /// If a run fails.
     pub(crate) fn find(&self, experiments: &[&Experiment]) -> Result<Vec<Option<Findings>>, SimulateError> {
-        self.find_all(experiments.len(), |i| (experiments[i].run)(self))
+        self.find_each(experiments, &|_, _| ())
+    }
+
+    /// Finds as [`Ctx::find`] does. `each` receives the findings of experiments in order, with the index of
+    /// the experiment, while other experiments still run. It may be called from several threads, but never
+    /// twice for an index, and not for the experiments after one without findings.
+    pub(crate) fn find_each(
+        &self,
+        experiments: &[&Experiment],
+        each: &EachFinding<'_>,
+    ) -> Result<Vec<Option<Findings>>, SimulateError> {
+        let ask = |i: usize| (experiments[i].run)(self);
+        let next = Mutex::new((0, Instant::now()));
+        let done = || {
+            // A thread that finds the lock taken need not ask, because another thread asks.
+            let Ok(mut next) = next.try_lock() else { return };
+            if next.1 > Instant::now() {
+                return;
+            }
+            while next.0 < experiments.len() {
+                let Ok(findings) = ask(next.0) else { break };
+                each(next.0, &findings);
+                next.0 += 1;
+            }
+            next.1 = Instant::now() + ASK_AGAIN;
+        };
+        self.find_all_by(experiments.len(), ask, &done)
     }
 
     /// Calls `ask` with each number below `n` until it returns a result, as [`Ctx::find`] does for
@@ -125,20 +157,31 @@ impl<'a> Ctx<'a> {
         n: usize,
         ask: impl Fn(usize) -> Result<T, NotYet>,
     ) -> Result<Vec<Option<T>>, SimulateError> {
+        self.find_all_by(n, ask, &|| ())
+    }
+
+    /// Finds as [`Ctx::find_all`] does, and calls `done` after each run, from several threads.
+    fn find_all_by<T>(
+        &self,
+        n: usize,
+        ask: impl Fn(usize) -> Result<T, NotYet>,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Option<T>>, SimulateError> {
         let mut found: Vec<Option<T>> = (0..n).map(|_| None).collect();
         loop {
             for (i, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
                 match ask(i) {
                     Ok(findings) => *found = Some(findings),
                     Err(NotYet::Wanted | NotYet::Nothing(_)) => {}
-                    Err(NotYet::Failed(error)) if error.is_interrupt() => {}
+                    Err(NotYet::Failed(error)) if error.is_cut() => {}
                     Err(NotYet::Failed(error)) => return Err(error),
                 }
             }
-            if !self.known.wants() || self.control.interrupt.load(Ordering::Relaxed) {
+            if !self.known.wants() || self.control.is_over() {
                 return Ok(found);
             }
-            self.known.find_out(&self.control);
+            // Nearly in the order of the experiments, so that the first experiments have findings early.
+            self.known.find_out(&self.control, Making::InGroups, done);
         }
     }
 
@@ -148,7 +191,7 @@ impl<'a> Ctx<'a> {
         loop {
             match asked(self) {
                 Ok(found) => return found,
-                Err(NotYet::Wanted) => self.known.find_out(&self.control),
+                Err(NotYet::Wanted) => self.known.find_out(&self.control, Making::LongestFirst, &|| ()),
                 Err(NotYet::Failed(error)) => panic!("{error}"),
                 Err(NotYet::Nothing(why)) => panic!("{why}"),
             }

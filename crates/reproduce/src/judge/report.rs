@@ -3,7 +3,7 @@
 use crate::data::bottlenecks::BottleneckPair;
 use crate::data::claims::{self, Claim, Kind, TOLERANCE, Value};
 use crate::data::holdout;
-use crate::experiment::{Check, Ctx, Curve, Experiment, Found, Runs};
+use crate::experiment::{Check, Ctx, Curve, Experiment, Findings, Found, Runs};
 use crate::judge::accuracy::{self, Accuracy};
 use crate::judge::checked::{self, CheckedClaims, Headline};
 use crate::judge::claim_report::{Basis, ClaimReport, Explained, NotChecked};
@@ -73,11 +73,11 @@ pub struct Report {
     /// Results that came from the store; `None` if there is no store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<Taken>,
-    /// Whether the user stopped the run early, so that experiments or other requested parts are missing;
-    /// absent if not.
+    /// Whether the user or `--max-wall` stopped the runs early, so that experiments or other requested parts
+    /// are missing; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Experiments without result: the user stopped them, or nothing completed in one of their runs. Absent
+    /// Experiments without result: they were stopped early, or nothing completed in one of their runs. Absent
     /// if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingExperiment>,
@@ -90,7 +90,7 @@ pub struct MissingExperiment {
     pub experiment: String,
     /// Selected claims that it would have checked.
     pub claims: Vec<String>,
-    /// Reason why it has no result; absent if the user stopped it.
+    /// Reason why it has no result; absent if it was stopped early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -112,9 +112,20 @@ impl MissingExperiment {
     }
 }
 
-/// Runs the selected experiments and compares their findings with the claims. If the user stops the runs, the
-/// report holds the experiments that finished.
-pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, SimulateError> {
+/// Receives the index of a selected experiment, and its selected claims with their findings.
+pub type EachExperiment<'a> = dyn Fn(usize, &[ClaimReport]) + Sync + 'a;
+
+/// Runs the selected experiments and compares their findings with the claims. If the runs are cut short, the
+/// report holds the experiments that finished. `each` receives experiments in order, as soon as they and all
+/// experiments before them are finished. It may be called from several threads, and not for every experiment.
+///
+/// # Errors
+/// If a run fails.
+pub fn reproduce(
+    ctx: &Ctx<'_>,
+    selection: &Selection,
+    each: &EachExperiment<'_>,
+) -> Result<Report, SimulateError> {
     let settled = claims::settled_by(ctx.profiles.iter().flat_map(calibrated_from));
     let mut report = Report {
         schema: REPORT_SCHEMA,
@@ -135,16 +146,22 @@ pub fn reproduce(ctx: &Ctx<'_>, selection: &Selection) -> Result<Report, Simulat
         interrupted: false,
         missing: Vec::new(),
     };
-    for (experiment, findings) in selection.experiments.iter().zip(ctx.find(&selection.experiments)?) {
+    let claims_of = |experiment: &Experiment, findings: &Findings| -> Vec<ClaimReport> {
+        let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
+        let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
+        wanted.map(|c| compare(experiment, c, known(c), &settled)).collect()
+    };
+    let found = ctx.find_each(&selection.experiments, &|at, findings| {
+        each(at, &claims_of(selection.experiments[at], findings));
+    })?;
+    for (experiment, findings) in selection.experiments.iter().zip(found) {
         let Some(findings) = findings else {
             let missing = MissingExperiment::of(experiment, selection, ctx);
             report.interrupted |= missing.why.is_none();
             report.missing.push(missing);
             continue;
         };
-        let wanted = findings.checks.iter().filter(|c| selection.wants(c.claim));
-        let known = |c: &Check| claims::find(c.claim).unwrap_or_else(|| no_claim(c));
-        report.claims.extend(wanted.map(|c| compare(experiment, c, known(c), &settled)));
+        report.claims.extend(claims_of(experiment, &findings));
         report.curves.extend(findings.curves.into_iter().map(Curve::of_numbers));
         if experiment.is_of_measurements() {
             report.measured.push(MeasuredReport::of(experiment.paper, findings.measured));
@@ -287,7 +304,7 @@ mod tests {
     fn where_nothing_completed_there_is_no_result_and_a_reason() {
         let mut selection = Selection::new(&REGISTER, &["cluster21-jn-standalone".into()]).unwrap();
         selection.experiments = vec![&IMPOSSIBLE];
-        let report = reproduce(&Ctx::new(false, Control::quiet()).unwrap(), &selection).unwrap();
+        let report = reproduce(&Ctx::new(false, Control::quiet()).unwrap(), &selection, &|_, _| ()).unwrap();
         assert_eq!((report.claims.len(), report.interrupted), (0, false));
         assert_eq!(report.missing[0].why.as_deref(), Some("nothing completed"));
         assert_eq!(report.checked[0].checked, 0);

@@ -1,6 +1,6 @@
 //! Writes posts and completions as a trace for ui.perfetto.dev, in its JSON format with one event per line.
-//! All processes of a run append to one file while they run. The format needs no end mark, so the trace is
-//! valid however a program exits.
+//! All processes of a run append to one file while they run. When the program has exited, the launcher ends
+//! the JSON. Perfetto also reads a trace without the end, if the launcher is killed.
 
 use crate::sync::lock;
 use doorbell_launch::clock::monotonic_ns;

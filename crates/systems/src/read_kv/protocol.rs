@@ -240,10 +240,14 @@ impl Program for ReadKvClient {
         let (mut gotten, mut put) = (Vec::new(), Vec::new());
         let mut next = None;
         let interval = self.interval.begin(&p);
+        // Each READ that completes, and each PUT that ends, opens a place for another operation. If all
+        // operations began at once, all clients would READ buckets together, and then entries together, for
+        // tens of milliseconds.
+        let mut open = if self.load.windows { outstanding } else { 1 };
         while p.now() < interval.end() {
             let mut busy = false;
             while (!self.load.windows || busy || reader.outstanding() + rpc.outstanding() == 0)
-                && reader.outstanding() + rpc.outstanding() < outstanding
+                && reader.outstanding() + rpc.outstanding() < open
             {
                 let (key, put) = next.take().unwrap_or_else(|| draw(&mut draws));
                 match put {
@@ -261,8 +265,10 @@ impl Program for ReadKvClient {
                 }
                 busy = true;
             }
-            busy |= reader.poll(&mut gotten)?;
+            let has_read = reader.poll(&mut gotten)?;
+            busy |= has_read;
             busy |= rpc.poll::<Reply>(&mut put)?;
+            open = outstanding.min(open + u32::from(has_read) + put.len() as u32);
             for g in gotten.drain(..) {
                 let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
                 measured.operation(&interval, g.began, p.now(), how);

@@ -1,0 +1,156 @@
+//! The forecast of the time left is within a factor of two from half-time on.
+//!
+//! The clock is the processor time of this process, because other processes slow down the wall-clock time of
+//! some runs more than of others. So this file has a single test, and makes one run at a time.
+
+use doorbell_lab::compare::Sides;
+use doorbell_lab::sweep::{Over, Plan};
+use doorbell_lab::{Asked, Control, Forecast, Given, Known, Pace, Run, Typed, Watch, fields, uncertainty};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The forecast may also be off by this share of the whole time, because a ratio means little at the end.
+const SLACK: f64 = 0.02;
+/// The forecast may also be off by so many seconds, because the clock has ticks.
+const TICK: f64 = 2.0 / TICKS;
+/// The processor time that Linux counts has this many ticks per second.
+const TICKS: f64 = 100.0;
+/// Time between two looks at the forecast.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Processor time of this process.
+fn now() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
+    // The name of the process ends in a parenthesis, and the times are the 14th and 15th fields.
+    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    let ticks: f64 = fields[11..13].iter().map(|field| field.parse::<f64>().expect("a number")).sum();
+    Duration::from_secs_f64(ticks / TICKS)
+}
+
+struct Watched {
+    forecast: Forecast,
+    begin: Duration,
+}
+
+impl Watched {
+    fn elapsed(&self) -> Duration {
+        now() - self.begin
+    }
+}
+
+impl Watch for Watched {
+    fn planned(&self, costs: &[f64]) {
+        self.forecast.planned(costs);
+    }
+
+    fn expected(&self, runs: usize) {
+        self.forecast.expected(runs);
+    }
+
+    fn began(&self, cost: f64, pace: &Arc<Pace>) {
+        self.forecast.began(self.elapsed(), cost, pace);
+    }
+
+    fn ended(&self, pace: &Arc<Pace>) {
+        self.forecast.ended(self.elapsed(), pace);
+    }
+}
+
+fn given(toml: &str) -> Given {
+    Given::from_toml("w.toml", toml, &fields()).expect("it is a workload")
+}
+
+fn run(toml: &str) -> Run {
+    Run::asked(Asked::of(&given(toml)).expect("it is valid")).expect("it is valid")
+}
+
+/// Does the work, and checks the forecasts of its later half.
+fn check(what: &str, work: impl FnOnce(&Control<'_>)) {
+    let watched = Watched { forecast: Forecast::new(1), begin: now() };
+    let over = AtomicBool::new(false);
+    let (seen, all) = thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen: Vec<(f64, Option<f64>)> = Vec::new();
+            while !over.load(Ordering::SeqCst) {
+                let elapsed = watched.elapsed();
+                let left = watched.forecast.left(elapsed).map(|left| left.as_secs_f64());
+                seen.push((elapsed.as_secs_f64(), left));
+                thread::sleep(LOOK);
+            }
+            seen
+        });
+        work(&Control { jobs: 1, watch: &watched, ..Control::quiet() });
+        let all = watched.elapsed().as_secs_f64();
+        over.store(true, Ordering::SeqCst);
+        (seen.join().expect("it does not panic"), all)
+    });
+    let late: Vec<(f64, Option<f64>)> = seen.into_iter().filter(|(at, _)| *at >= all / 2.0).collect();
+    let is_near = |(at, left): &(f64, Option<f64>)| {
+        let (truth, slack) = (all - at, (SLACK * all).max(TICK));
+        left.is_some_and(|left| left >= truth / 2.0 - slack && left <= truth * 2.0 + slack)
+    };
+    let wrong: Vec<&(f64, Option<f64>)> = late.iter().filter(|seen| !is_near(seen)).collect();
+    println!("{what}: {all:.2} s, {} forecasts, {} wrong", late.len(), wrong.len());
+    assert!(wrong.is_empty(), "{what} took {all} s of processor time; forecast at: {wrong:?}");
+    assert!(!late.is_empty(), "{what} was too short to be forecast");
+}
+
+fn simulate(toml: &str) {
+    let run = run(toml);
+    check(toml, |control| drop(doorbell_lab::simulate(&run, control).expect("it has a result")));
+}
+
+fn explain(words: &[&str]) {
+    let mut typed = Given::default();
+    words.iter().for_each(|word| doorbell_lab::say(&mut typed, word).expect("it is an option"));
+    let run = Run::asked(Asked::of(&typed).expect("it is valid")).expect("it is valid");
+    check(&format!("explain {}", words.join(" ")), |control| {
+        let outcome = doorbell_lab::explain(&run, control).expect("it has a result");
+        let typed = Typed { flags: typed.clone(), ..Typed::default() };
+        drop(doorbell_lab::advise(&typed, &run, outcome, control));
+    });
+}
+
+fn sweep(toml: &str, over: &str, explain: bool) {
+    let over = vec![Over::parse(over).expect("it is a sweep")];
+    let plan = Plan::new(given(toml), over, explain).expect("it is valid");
+    check(&format!("sweep {toml}"), |control| {
+        drop(plan.run(None, &Known::default(), control, &|_, _| ()).expect("it has a result"));
+    });
+}
+
+fn uncertainty(toml: &str) {
+    let run = run(toml);
+    check(&format!("uncertainty {toml}"), |control| {
+        control.watch.expected(1 + uncertainty::DRAWS);
+        let outcome = doorbell_lab::simulate(&run, control).expect("it has a result");
+        drop(uncertainty::of(&run, &outcome.measured, control).expect("it has a result"));
+    });
+}
+
+fn compare(one: &str, other: &str, explain: bool) {
+    let sides = [("one".to_owned(), given(one)), ("other".to_owned(), given(other))];
+    let sides = Sides::new(&sides, explain).expect("they are valid");
+    check(&format!("compare {one} and {other}"), |control| {
+        drop(sides.run(&Known::default(), control, &|_, _| ()).expect("it has a result"));
+    });
+}
+
+#[test]
+fn forecasts_of_twelve_commands_hold() {
+    simulate("verb = \"read\"\nmachines = 3\nduration = \"3ms\"");
+    simulate("verb = \"send\"\nmachines = 3\nthreads = 4\nduration = \"2ms\"");
+    simulate("verb = \"write\"\ntransport = \"rc\"\nsize = 1024\nmachines = 3\nthreads = 2");
+    simulate("system = \"rpc\"\nclients = 24\ncores = 4");
+    simulate("system = \"read-kv\"\nclients = 20\nduration = \"2ms\"");
+    explain(&["verb=read", "machines=3", "threads=2"]);
+    explain(&["system=rpc", "clients=12", "cores=2"]);
+    sweep("verb = \"read\"\nmachines = 3\nthreads = 4", "qps=1..32*2", false);
+    sweep("verb = \"write\"\nmachines = 2\nthreads = 2", "size=16,256", true);
+    compare("system = \"rpc\"\nclients = 24", "system = \"herd-kv\"\nclients = 24", false);
+    let read = "verb = \"read\"\nmachines = 2\nthreads = 2";
+    compare(read, &format!("{read}\nsize = 256"), true);
+    uncertainty(&format!("{read}\nduration = \"200us\""));
+}
