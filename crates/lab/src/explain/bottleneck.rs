@@ -6,7 +6,8 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
 
-/// With this weight or more, a counted resource limits the rate even if nothing is busy.
+/// If the best increase is a [`More::Times`], and its [`weight`] is at least this, its resource limits the
+/// rate even if nothing is busy.
 const SETS: f64 = 0.3;
 
 /// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.
@@ -62,8 +63,8 @@ fn amount(more: More) -> String {
     }
 }
 
-/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the most important
-/// noticeable gain. `set` is a set of resources that limit the rate together.
+/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
+/// with the largest [`weight`]. `set` is a set of resources that limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],
