@@ -136,10 +136,11 @@ fn parameters(profile: &Profile) -> String {
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
 }
 
-/// Text about the values that differ from the values that the measurements support.
+/// The reasons why the measurements do not support the profile's values, a line each.
 fn differences(profile: &Profile) -> String {
-    let differences = if profile.measured.is_empty() { Vec::new() } else { profile.differences() };
-    differences.into_iter().map(|difference| format!("{difference}\n")).collect()
+    // Text about the measurements states that there are none.
+    let reasons = if profile.measured.is_empty() { Vec::new() } else { doorbell_lab::unsupported(profile) };
+    reasons.into_iter().map(|reason| format!("{reason}\n")).collect()
 }
 
 /// Text about the measurements behind a profile.

@@ -27,7 +27,7 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     // A NIC keeps the contexts of all its QPs, of all classes together.
     let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
-        let basis = basis_of(profile);
+        let basis = unsupported(profile);
         let verbs = classes.iter().flat_map(|class| {
             let verbs = class.workload.operations().iter();
             verbs.flat_map(|operation| of_verbs(profile, class.workload, operation, qps))
@@ -41,7 +41,7 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
 }
 
 fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
-    let basis = basis_of(profile).into_iter().chain(order_of_threads(profile, w));
+    let basis = unsupported(profile).into_iter().chain(order_of_threads(profile, w));
     let system = if known(profile) { of_system(profile, w) } else { Vec::new() };
     distinct(basis.chain(system))
 }
@@ -73,8 +73,9 @@ fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// Sentences about a profile that hold for any request.
-fn basis_of(profile: &Profile) -> Vec<String> {
+/// The reasons why no measurement supports the values of a profile, for any request: one sentence each, without
+/// a full stop. Empty if the measurements support all values.
+pub fn unsupported(profile: &Profile) -> Vec<String> {
     let Profile { name, moved_to, .. } = profile;
     let unknown =
         (!known(profile)).then(|| format!("profile {name} names no measurements behind its parameters"));
@@ -84,9 +85,7 @@ fn basis_of(profile: &Profile) -> Vec<String> {
             "profile {name} does not record the values that its measurements support ([measured.machine])"
         )
     });
-    // Without measurements, no value is supported.
-    let differences = profile.differences().into_iter().filter(|_| known(profile));
-    let differences = differences.map(|difference| difference.to_string());
+    let differences = profile.differences().into_iter().map(|difference| difference.to_string());
     unknown.into_iter().chain(moved).chain(unrecorded).chain(differences).collect()
 }
 

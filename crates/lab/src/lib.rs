@@ -36,7 +36,7 @@ pub use doorbell_workload::{
     Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
-pub use extrapolation::extrapolates;
+pub use extrapolation::{extrapolates, unsupported};
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};

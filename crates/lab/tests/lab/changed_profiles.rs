@@ -126,6 +126,46 @@ fn a_copy_with_the_same_values_keeps_the_accuracy() {
     assert_eq!(errors("cib", &format!("{READ}\nset = {{ rx.packet_ns = {packet} }}")), original);
 }
 
+/// In another host, parameters of the host are compared with the values of this host.
+#[test]
+fn values_that_were_changed_in_another_host_are_stated() {
+    const MOVED: &str = "base = \"cib\"\nhost = \"e7520\"\n";
+    const CHANGED: &str = "base = \"moved.toml\"\n[host]\nbuild_wqe_ns = { value = 1, basis = \"assumed\", \
+                           reason = \"tried\", range = [0, 2] }\n";
+    let folder = tempfile::tempdir().unwrap();
+    for (file, text) in [("moved.toml", MOVED), ("changed.toml", CHANGED)] {
+        std::fs::write(folder.path().join(file), format!("name = \"mine\"\ntitle = \"mine\"\n{text}"))
+            .unwrap();
+    }
+    let own = Profile::named("e7520-t4").unwrap();
+    let own = own.parameters.iter().find(|p| p.name == "host.build_wqe_ns").unwrap().value;
+    let sentence = format!("host.build_wqe_ns is 1 ns, but e7520 has {own} ns");
+    let about_it = |profile: &str, rest: &str| {
+        let (mut sentences, supports) = said(profile, rest);
+        assert!(supports.iter().all(|support| support.median_error.is_none()), "{profile}: {supports:?}");
+        sentences.retain(|sentence| sentence.contains("host."));
+        sentences
+    };
+    let path = |file: &str| folder.path().join(file).display().to_string();
+    assert_eq!(about_it("cib", "host = \"e7520\"\nset = { host.build_wqe_ns = 1 }"), [sentence.as_str()]);
+    assert_eq!(about_it(&path("changed.toml"), ""), [sentence.as_str()]);
+    assert_eq!(about_it(&path("moved.toml"), ""), [""; 0]);
+}
+
+#[test]
+fn a_value_that_was_set_without_measurements_is_stated() {
+    let (sentences, _) = said("e7520-on-die", "set = { tx.send_ns = 7 }");
+    let profile = Profile::named("e7520-on-die").unwrap();
+    let own = profile.parameters.iter().find(|p| p.name == "tx.send_ns").unwrap().value;
+    assert_eq!(
+        sentences,
+        [
+            "profile e7520-on-die names no measurements behind its parameters".to_owned(),
+            format!("tx.send_ns is set by you to 7 ns, instead of {own} ns")
+        ]
+    );
+}
+
 /// Without a record of the values, nothing tells whether they are the measured machine's.
 #[test]
 fn measurements_without_a_record_of_values_support_no_accuracy() {

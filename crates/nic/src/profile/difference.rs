@@ -1,6 +1,6 @@
 //! Differences between a profile and the machine that its measurements support.
 
-use super::machine::Profile;
+use super::machine::{OtherHost, Profile};
 use super::measured::MeasuredMachine;
 use super::parameter::{Basis, Parameter, Unit};
 use crate::Generation;
@@ -22,6 +22,22 @@ pub enum Difference<'a> {
         parameter: &'a Parameter,
         /// The measured machine's value, in the parameter's unit.
         measured: f64,
+    },
+    /// Another value of a parameter of the host to which the NIC was moved.
+    OtherHost {
+        /// The profile's parameter.
+        parameter: &'a Parameter,
+        /// The host's name.
+        host: &'a str,
+        /// The host's value, in the parameter's unit.
+        own: f64,
+    },
+    /// A value that was set over a profile without a record of supported values.
+    Set {
+        /// The profile's parameter.
+        parameter: &'a Parameter,
+        /// The profile's own value, in the parameter's unit.
+        instead_of: f64,
     },
     /// A parameter that the measured machine lacks.
     Added(&'a Parameter),
@@ -54,6 +70,13 @@ impl fmt::Display for Difference<'_> {
                 let (here, measured) = (Shown(*value, *unit), Shown(*measured, *unit));
                 write!(f, "{name} is {here}, but the measurements support {measured}")
             }
+            Difference::OtherHost { parameter: Parameter { name, value, unit, .. }, host, own } => {
+                write!(f, "{name} is {}, but {host} has {}", Shown(*value, *unit), Shown(*own, *unit))
+            }
+            Difference::Set { parameter: Parameter { name, value, unit, .. }, instead_of } => {
+                let (here, own) = (Shown(*value, *unit), Shown(*instead_of, *unit));
+                write!(f, "{name} is set by you to {here}, instead of {own}")
+            }
             Difference::Added(parameter) => {
                 write!(f, "{} is not a parameter of the measured machine", parameter.name)
             }
@@ -67,7 +90,10 @@ impl Difference<'_> {
     pub fn parameter(&self) -> Option<&str> {
         match self {
             Difference::Generation { .. } => None,
-            Difference::Value { parameter, .. } | Difference::Added(parameter) => Some(&parameter.name),
+            Difference::Value { parameter, .. }
+            | Difference::OtherHost { parameter, .. }
+            | Difference::Set { parameter, .. }
+            | Difference::Added(parameter) => Some(&parameter.name),
             Difference::Missing(name) => Some(name),
         }
     }
@@ -75,8 +101,8 @@ impl Difference<'_> {
 
 impl Profile {
     /// Differences from the machine that the measurements support. If the file does not record this machine,
-    /// these are the parameters that were set over the file. In another host, the host's parameters are left
-    /// out, because `moved_to` already marks them.
+    /// these are the parameters that were set over the file. If the NIC was moved, parameters of the host are
+    /// compared with the values of the new host.
     pub fn differences(&self) -> Vec<Difference<'_>> {
         let Some(measured) = &self.measured.machine else {
             return self.parameters.iter().filter_map(set_over).collect();
@@ -84,16 +110,21 @@ impl Profile {
         let here = self.device.generation;
         let generation = (here != measured.generation)
             .then_some(Difference::Generation { here, measured: measured.generation });
-        let compared = |name: &str| self.moved_to.is_none() || !Profile::is_of_host(name);
-        let own = self.parameters.iter().filter_map(|parameter| match measured.value(&parameter.name) {
-            Some(value) if value == parameter.value => None,
-            Some(value) => Some(Difference::Value { parameter, measured: value }),
-            None => Some(Difference::Added(parameter)),
+        let own = self.parameters.iter().filter_map(|parameter| match self.other_host(&parameter.name) {
+            Some(host) => of_other_host(parameter, host),
+            None => of_measured(parameter, measured),
         });
-        let has = |name: &String| self.parameters.iter().any(|parameter| parameter.name == *name);
-        let missing = measured.names().filter(|name| !has(name)).map(Difference::Missing);
-        let all = generation.into_iter().chain(own).chain(missing);
-        all.filter(|difference| difference.parameter().is_none_or(compared)).collect()
+        let is_missing = |name: &String| {
+            let is_here = self.parameters.iter().any(|parameter| parameter.name == *name);
+            !is_here && self.other_host(name).is_none()
+        };
+        let missing = measured.names().filter(is_missing).map(Difference::Missing);
+        generation.into_iter().chain(own).chain(missing).collect()
+    }
+
+    /// The host to which the NIC was moved, for the name of a parameter of the host.
+    fn other_host(&self, name: &str) -> Option<&OtherHost> {
+        self.moved_to.as_ref().filter(|_| Profile::is_of_host(name))
     }
 
     /// Whether the profile has exactly the values that its measurements support.
@@ -107,11 +138,29 @@ impl Profile {
     }
 }
 
+/// The difference between a parameter and the measured machine.
+fn of_measured<'a>(parameter: &'a Parameter, machine: &MeasuredMachine) -> Option<Difference<'a>> {
+    match machine.value(&parameter.name) {
+        Some(value) if value == parameter.value => None,
+        Some(measured) => Some(Difference::Value { parameter, measured }),
+        None => Some(Difference::Added(parameter)),
+    }
+}
+
+/// The difference between a parameter and the host to which the NIC was moved.
+fn of_other_host<'a>(parameter: &'a Parameter, host: &'a OtherHost) -> Option<Difference<'a>> {
+    match host.values.get(&parameter.name) {
+        Some(value) if *value == parameter.value => None,
+        Some(own) => Some(Difference::OtherHost { parameter, host: &host.name, own: *own }),
+        None => Some(Difference::Added(parameter)),
+    }
+}
+
 /// The difference that setting a parameter over the file made.
 fn set_over(parameter: &Parameter) -> Option<Difference<'_>> {
     match parameter.basis {
         Basis::Set { instead_of } if instead_of != parameter.value => {
-            Some(Difference::Value { parameter, measured: instead_of })
+            Some(Difference::Set { parameter, instead_of })
         }
         _ => None,
     }

@@ -4,7 +4,7 @@ use super::built_in::{self, BuiltIn};
 use super::calibrated::Calibrated;
 use super::device_id::DeviceId;
 use super::hosts::HostGiven;
-use super::machine::Profile;
+use super::machine::{OtherHost, Profile};
 use super::measured::Measured;
 use super::parameter::{ProfileError, ProfileReader, Section};
 use super::sections::{Named, Sections};
@@ -131,7 +131,7 @@ fn host_parameters(
 struct Evidence {
     measured: Measured,
     calibrated: Option<Calibrated>,
-    moved_to: Option<String>,
+    moved_to: Option<OtherHost>,
 }
 
 impl Evidence {

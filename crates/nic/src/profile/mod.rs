@@ -22,7 +22,7 @@ pub use device_id::DeviceId;
 pub use difference::Difference;
 pub use hierarchy::Hierarchy;
 pub use host::Host;
-pub use machine::Profile;
+pub use machine::{OtherHost, Profile};
 pub use measured::{Bounds, Measured, MeasuredMachine, SystemMeasured, VerbsMeasured};
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
 pub use sockets::Sockets;
