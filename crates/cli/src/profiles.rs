@@ -25,13 +25,17 @@ pub(crate) struct Described<'a> {
     parameters: &'a [Parameter],
     /// The measurements behind the profile.
     measured: &'a Measured,
-    /// Errors of the profile for these measurements; absent if it was set by hand.
+    /// Reasons why these measurements do not support the profile's values, one sentence each; empty if they do.
+    unsupported: Vec<String>,
+    /// Errors of the profile for these measurements; absent if it was set by hand, or if they do not support
+    /// its values.
     #[serde(skip_serializing_if = "Option::is_none")]
     calibrated: Option<&'a Calibrated>,
 }
 
 impl<'a> Described<'a> {
     fn of(profile: &'a Profile) -> Described<'a> {
+        let unsupported = doorbell_lab::unsupported(profile);
         Described {
             name: &profile.name,
             title: &profile.title,
@@ -40,7 +44,8 @@ impl<'a> Described<'a> {
             set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
             measured: &profile.measured,
-            calibrated: profile.calibrated.as_ref(),
+            calibrated: profile.calibrated.as_ref().filter(|_| unsupported.is_empty()),
+            unsupported,
         }
     }
 }

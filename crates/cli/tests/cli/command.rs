@@ -622,6 +622,31 @@ fn what_rests_on_extrapolation_is_said() {
     let text = words("profiles cx");
     assert!(stdout(&text).contains("send over UD, inbound   ATC'16, Table 5\n"), "{text:?}");
     assert!(stdout(&words("profiles e7520-on-die")).contains("\nThe profile names no measurements behind"));
+    assert_eq!((&shown["unsupported"], shown["calibrated"].is_object()), (&serde_json::json!([]), true));
+}
+
+#[test]
+fn a_profile_with_other_values_has_no_errors_of_its_base() {
+    const PACKET: &str = "value = 70, basis = \"assumed\", reason = \"tried\", range = [60, 80]";
+    let text =
+        format!("name = \"mine\"\ntitle = \"mine\"\nbase = \"cib\"\n[rx]\npacket_ns = {{ {PACKET} }}\n");
+    let path = file("other-values.toml", &text);
+    let said = |option: &str| {
+        let output = doorbell(&["profiles", path.to_str().unwrap(), option]);
+        assert!(output.status.success(), "{output:?}");
+        stdout(&output).to_owned()
+    };
+    const REASON: &str = "rx.packet_ns is 70 ns, but the measurements support 66.2 ns";
+    let json: serde_json::Value = serde_json::from_str(&said("--json")).unwrap();
+    assert_eq!(
+        (&json["unsupported"], &json["calibrated"]),
+        (&serde_json::json!([REASON]), &serde_json::json!(null))
+    );
+    let page = said("--data");
+    assert!(page.contains(&format!("\n- {REASON}\n")) && !page.contains("Expect an error"), "{page}");
+    // Both outputs state the errors of a base whose values did not change.
+    let data = stdout(&words("profiles cib --data")).to_owned();
+    assert!(data.contains("Expect an error") && data.contains("| left out |"), "{data}");
 }
 
 /// The resolved workload of a line, which is not simulated.

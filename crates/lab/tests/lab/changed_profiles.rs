@@ -1,7 +1,7 @@
 //! A profile claims the accuracy of its measurements only with the values that they support, however a value
 //! was changed.
 
-use doorbell_lab::{Asked, Run, Support, extrapolates, fields, supports};
+use doorbell_lab::{Asked, Run, Support, extrapolates, fields, page, supports};
 use doorbell_nic::{Basis, Parameter, Profile, Unit};
 use doorbell_schema::Given;
 use std::path::Path;
@@ -84,7 +84,8 @@ fn a_value_that_was_changed_by_1_percent_is_stated_in_every_way_to_change_it() {
             let value = changed(parameter);
             let folder = tempfile::tempdir().unwrap();
             let set = said(&profile.name, &format!("set = {{ {} = {value} }}", parameter.name));
-            let of_files = files(folder.path(), &profile, parameter, value).map(|path| said(&path, ""));
+            let files = files(folder.path(), &profile, parameter, value);
+            let of_files = files.each_ref().map(|path| said(path, ""));
             let unit = match parameter.unit {
                 Unit::Count => String::new(),
                 unit => format!(" {unit}"),
@@ -97,6 +98,11 @@ fn a_value_that_was_changed_by_1_percent_is_stated_in_every_way_to_change_it() {
                 let about: Vec<&String> = sentences.iter().filter(|s| s.contains(&parameter.name)).collect();
                 assert_eq!(about, [&sentence], "{} by way {way}", profile.name);
                 assert!(supports.iter().all(|support| support.median_error.is_none()), "{supports:?}");
+            }
+            let pages = files.iter().map(|path| page(&Profile::named_or_file(path).unwrap()));
+            for (way, page) in pages.enumerate() {
+                assert!(page.contains(&format!("\n- {sentence}\n")), "{} by way {way}: {page}", profile.name);
+                assert!(!page.contains("| off |"), "{} by way {way}: {page}", profile.name);
             }
         }
     }
