@@ -66,6 +66,10 @@ pub(crate) enum Command {
 struct RunLine {
     #[command(subcommand)]
     command: RunCommand,
+    // Without this argument, clap would take `--help-all` as the program.
+    /// Print help with all options
+    #[arg(long, global = true, action = clap::ArgAction::HelpLong)]
+    help_all: Option<bool>,
 }
 
 #[derive(Subcommand)]
@@ -82,8 +86,8 @@ impl Args {
         let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
         // A mistake is explained, and help is printed, by the command line of all commands.
         match is_run.then(RunLine::try_parse) {
-            Some(Ok(RunLine { command: RunCommand::Run(args) })) => {
-                Ok(Args { command: Some(Command::Run(*args)), help_all: None })
+            Some(Ok(RunLine { command: RunCommand::Run(args), help_all })) => {
+                Ok(Args { command: Some(Command::Run(*args)), help_all })
             }
             _ => Args::try_parse(),
         }

@@ -1,5 +1,6 @@
 //! Tests of the command as users call it.
 
+use crate::common::library;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -310,10 +311,13 @@ const COMMANDS: [&str; 9] =
 /// The options that the help of a command lists, with dashes.
 fn options(command: &str) -> Vec<String> {
     let output = words(&format!("{command} --help-all"));
+    assert!(output.status.success(), "{command}: {output:?}");
     let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
     let name =
         |line: &str| line.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next().map(str::to_owned);
-    listed.filter_map(name).map(|name| format!("--{name}")).collect()
+    let options: Vec<String> = listed.filter_map(name).map(|name| format!("--{name}")).collect();
+    assert!(!options.is_empty(), "{command}: {output:?}");
+    options
 }
 
 #[test]
@@ -329,6 +333,21 @@ fn completions_know_every_option() {
     for option in ["--signal-every", "--no-inline", "--put-permille"] {
         assert!(options("simulate").contains(&option.to_owned()), "{option}");
     }
+    for option in ["--stats", "--help-all"] {
+        assert!(options("run").contains(&option.to_owned()), "{option}");
+    }
+}
+
+/// Words after the program belong to the program.
+#[test]
+fn help_of_a_run_is_not_help_of_its_program() {
+    for line in ["run --help-all", "run --stats --help-all -- ls"] {
+        let output = words(line);
+        assert!(output.status.success() && stdout(&output).contains("--stats-json"), "{line}: {output:?}");
+    }
+    let library = library().to_str().unwrap();
+    let output = doorbell(&["run", "--lib", library, "/nonexistent/program", "--help-all"]);
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
 }
 
 #[test]
