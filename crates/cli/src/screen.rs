@@ -6,6 +6,15 @@ use std::sync::OnceLock;
 /// Fewest columns to which text is fitted. A narrower terminal breaks lines itself.
 const LEAST: usize = 40;
 
+/// Fewest lines on which a text for one screen is shortened.
+const LEAST_LINES: usize = 20;
+
+/// Lines of the terminal that shows standard output. `None` if standard output is not a terminal.
+pub(crate) fn lines() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|lines| *lines >= LEAST_LINES)
+}
+
 /// Columns of the terminal that shows standard output. `None` if standard output is not a terminal: files and
 /// other programs get lines of any length.
 pub(crate) fn columns() -> Option<usize> {

@@ -22,7 +22,7 @@ pub mod vector_io;
 mod watch;
 
 pub use asked::{
-    Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with,
+    Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with, usual_of,
     usual_of_systems,
 };
 pub use doorbell_programs::steady::{Ended, Warmed};

@@ -30,9 +30,7 @@ fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&
 
 /// The field that names a system.
 static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
-    Field::name(&NAMES)
-        .shown("SYSTEM")
-        .named("system", "Run a system instead of a verb; machine 0 is the server")
+    Field::name(&NAMES).shown("SYSTEM").named("system", "System to run; machine 0 is the server")
 });
 
 /// The field that names the system's design.
@@ -109,11 +107,18 @@ pub fn system_fields() -> Vec<&'static Field> {
     all
 }
 
+/// The usual value of a system's parameter in words, if there is one.
+pub fn usual_of(entry: &SystemEntry, key: &str) -> Option<String> {
+    let value = entry.usual.get(key)?;
+    // Closed loops have the rate 0. Open loops have no usual rate.
+    let is_no_rate = key == Workload::rate.key && *value == Value::Number(0);
+    (!is_no_rate).then(|| value.to_string().replace('`', ""))
+}
+
 /// The usual values of a system parameter in words: the most frequent value, then each other value with the
 /// names of its systems.
 pub fn usual_of_systems(key: &str) -> String {
-    let of =
-        |entry: &'static SystemEntry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
+    let of = |entry: &'static SystemEntry| Some((entry.name, usual_of(entry, key)?));
     most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
 }
 

@@ -4,7 +4,7 @@ mod fields;
 mod system_workload;
 
 pub(crate) use fields::option;
-pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of_systems};
+pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of, usual_of_systems};
 pub use system_workload::SystemWorkload;
 
 use doorbell_nic::Profile;
