@@ -13,7 +13,7 @@ schema! {
     /// Clients. Each client is a thread with a core of its own.
     pub struct Clients {
         /// Number of clients.
-        clients: u32 = Field::count(1, 16_384),
+        clients: u32 = Field::count(1, 16_384).synonyms(&["nodes", "hosts", "machines", "threads"]),
         /// Clients on each machine.
         clients_per_machine: u32 = Field::count(1, MOST_OF_MACHINE as u64),
         /// Operations that a client keeps outstanding.
@@ -122,7 +122,7 @@ schema! {
     /// Values of any length.
     pub struct Values {
         /// Bytes of a value.
-        value: u32 = Field::bytes(1, 3900),
+        value: u32 = Field::bytes(1, 3900).synonyms(&["payload", "value_size", "size"]),
     }
 }
 

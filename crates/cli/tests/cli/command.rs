@@ -166,10 +166,16 @@ fn a_bad_command_line_exits_2() {
             "`--nodes` is not an option of `doorbell simulate`; did you mean `--machines`?",
         ),
         ("limits --payload 4", "`--payload` is not an option of `doorbell limits`; did you mean `--size`?"),
+        ("simulate --depth 4", "`--depth` is not an option of `doorbell simulate`; did you mean `--window`?"),
         (
-            "simulate --depth 4",
-            "`--depth` is not an option of `doorbell simulate`; did you mean `--window` or `--outstanding`?",
+            "simulate --system rpc --depth 4",
+            "`--depth` is not an option of `doorbell simulate`; did you mean `--outstanding`?",
         ),
+        (
+            "simulate --system rpc --payload 64",
+            "`--payload` is not an option of `doorbell simulate`; did you mean `--request-size` or `--reply-size`?",
+        ),
+        ("live --nodes 4", "`--nodes` is not an option of `doorbell live`; did you mean `--clients`?"),
         ("run --stast -- ls", "`--stast` is not an option of `doorbell run`; did you mean `--stats`?"),
         ("cache clar", "`clar` is not a command of `doorbell cache`, which has clear; did you mean `clear`?"),
         ("simulate --size", "--size needs a value: --size <BYTES>"),

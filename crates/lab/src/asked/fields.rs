@@ -1,7 +1,7 @@
 //! The fields of a request: the workload fields, and the fields that only systems have.
 
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
-use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
+use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant, synonyms};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
@@ -51,13 +51,19 @@ pub fn fields() -> Vec<&'static Field> {
 /// # Errors
 /// One sentence if there is no such option, or if only a file can set the option.
 pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
+    option_beside(&Given::default(), name)
+}
+
+/// Looks up an option as [`option`] does. If `given` names a system, an error suggests only options that this
+/// system has.
+fn option_beside(given: &Given, name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
         Some(field) if matches!(field.kind, FieldKind::Tables(_)) => {
             Err(format!("{key} consists of tables, so it can only be set in a file"))
         }
         Some(field) => Ok(field),
-        None => Err(match meant(&key, &fields()) {
+        None => Err(match meant_beside(given, &key) {
             Some(meant) => format!("`{name}` is not an option of a workload; did you mean `{meant}`?"),
             None => format!(
                 "`{name}` is not an option of a workload: `doorbell simulate --help` lists the \
@@ -67,6 +73,27 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     }
 }
 
+/// The option that an unknown key may be meant for. Of verbs and systems with one synonym, verbs count if
+/// `given` names no system.
+fn meant_beside(given: &Given, key: &str) -> Option<String> {
+    let Some(system) = given.read::<String>("system").ok().flatten() else {
+        let of_verbs = synonyms(key, &Workload::fields()).next().map(|field| field.key.to_owned());
+        return of_verbs.or_else(|| meant(key, &fields()));
+    };
+    let is_it = |entry: &&SystemEntry| {
+        entry.name == system || entry.design.is_some_and(|(does, _)| does == system.as_str())
+    };
+    let of_system = SYSTEMS.iter().filter(is_it).flat_map(|entry| entry.fields.iter().copied());
+    let beside = fields().into_iter().filter(|field| super::BESIDE.contains(&field.key));
+    let mut all: Vec<&'static Field> = Vec::new();
+    for field in of_system.chain(beside) {
+        if all.iter().all(|known| known.key != field.key) {
+            all.push(field);
+        }
+    }
+    meant(key, &all)
+}
+
 /// Sets an option in `given` from a text such as `size=64`.
 ///
 /// # Errors
@@ -74,7 +101,7 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
 pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     let wrong = || format!("`{text}` is not an option with a value, such as size=64");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    let field = option(name)?;
+    let field = option_beside(given, name)?;
     let value = match (given.remove(field.key), field.parse(value)?) {
         // `set` may be given several times, because each one sets another parameter.
         (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
@@ -192,6 +219,20 @@ mod tests {
                 "`small-pages` is not an option of a workload; did you mean `huge_pages = false`?",
             ),
             (["size=1", "sise=1"], "`sise` is not an option of a workload; did you mean `size`?"),
+            (["size=1", "depth=2"], "`depth` is not an option of a workload; did you mean `window`?"),
+            (
+                ["system=rpc", "depth=2"],
+                "`depth` is not an option of a workload; did you mean `outstanding`?",
+            ),
+            (["system=rpc", "nodes=2"], "`nodes` is not an option of a workload; did you mean `clients`?"),
+            (
+                ["system=rpc", "payload=2"],
+                "`payload` is not an option of a workload; did you mean `request_size` or `reply_size`?",
+            ),
+            (
+                ["system=read-kv", "payload=2"],
+                "`payload` is not an option of a workload; did you mean `value`?",
+            ),
         ] {
             assert_eq!(said(&texts).unwrap_err(), wanted);
         }

@@ -33,9 +33,10 @@ schema! {
         reply: Replies = Field::name(Replies::NAMES),
         /// Bytes of requests: a number, a range such as 64-512, or several with weights such as
         /// 64:90,4096:10.
-        request_size: Sizes = Field::text().shown("SIZES"),
+        request_size: Sizes = Field::text().synonyms(&["payload", "message_size", "msg_size"]).shown("SIZES"),
         /// Bytes of replies, in the form of request_size.
-        reply_size: Sizes = Field::text().shown("SIZES"),
+        reply_size: Sizes =
+            Field::text().synonyms(&["payload", "message_size", "msg_size", "response_size"]).shown("SIZES"),
         /// Time that a worker computes for each request, such as 500ns.
         handler: Duration = Field::time(),
         /// Distribution of the handler's time: fixed, or exponential with that mean.
