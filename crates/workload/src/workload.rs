@@ -51,6 +51,12 @@ impl MachineGroup {
         Field::text().usual("the profile's own").named("host", HOST),
         Field::settings().usual("none").named("set", SET),
     ];
+
+    /// This group with the names of built-in profiles and hosts as Doorbell writes them.
+    pub(crate) fn canonical(&self) -> MachineGroup {
+        let host = self.host.as_deref().map(|host| Profile::canonical_host(host).to_owned());
+        MachineGroup { profile: Profile::canonical(&self.profile).to_owned(), host, ..self.clone() }
+    }
 }
 
 /// Number of machines in all groups.

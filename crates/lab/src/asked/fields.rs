@@ -1,5 +1,6 @@
 //! The fields of a request: the workload fields, and the fields that only systems have.
 
+use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant, synonyms};
 use doorbell_workload::Workload;
@@ -109,6 +110,19 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
         (None, value) => value,
     };
     given.set(field, value)
+}
+
+/// A value of a field as Doorbell writes it: built-in profiles and hosts have one name, in any capitals.
+pub(crate) fn canonical(field: &Field, value: Value) -> Value {
+    match value {
+        Value::Text(name) if field.key == Workload::profile.key => {
+            Value::Text(Profile::canonical(&name).to_owned())
+        }
+        Value::Text(name) if field.key == Workload::host.key => {
+            Value::Text(Profile::canonical_host(&name).to_owned())
+        }
+        value => value,
+    }
 }
 
 /// Merges two sets of profile parameters.

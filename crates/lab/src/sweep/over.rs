@@ -38,7 +38,7 @@ impl Over {
         for part in values.split(',').map(str::trim) {
             match Range::parse(field, part)? {
                 Some(range) => all.extend(range.values(field)?),
-                None => all.push(field.parse(part)?),
+                None => all.push(asked::canonical(field, field.parse(part)?)),
             }
             if all.len() > MOST {
                 return Err(too_many(field));
@@ -176,6 +176,8 @@ mod tests {
             ("rate=1M,2e6,3_000_000", "1000000 2000000 3000000"),
             ("rate=1M..3M+1M", "1000000 2000000 3000000"),
             ("verb=READ,cas", "read compare-swap"),
+            ("profile=CX3,cib,./CX3.toml", "cx3 cib ./CX3.toml"),
+            ("host=E5-2450,e7520", "e5-2450 e7520"),
             ("size=0,4..16*2,100", "0 4 8 16 100"),
             ("verb=read,write", "read write"),
             ("inline=true,false", "true false"),

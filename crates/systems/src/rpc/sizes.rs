@@ -15,18 +15,17 @@ struct SizePart {
 }
 
 /// Distribution of message sizes: written as `64`, `64-512` (uniform) or `64:90,4096:10` (nine of ten
-/// messages have 64 bytes). Keeps the text from which it was parsed.
+/// messages have 64 bytes).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sizes {
     parts: Vec<SizePart>,
-    text: String,
 }
 
 impl Sizes {
     /// All messages have this many bytes.
     pub fn fixed(bytes: u32) -> Sizes {
-        Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
+        Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }] }
     }
 
     /// The largest size, in bytes.
@@ -89,8 +88,12 @@ impl FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sizes, String> {
-        let parts = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
-        Ok(Sizes { parts, text: text.to_owned() })
+        let mut parts: Vec<SizePart> = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
+        if let [only] = parts.as_mut_slice() {
+            // All messages are of the only part, whatever its weight is.
+            only.weight = 1;
+        }
+        Ok(Sizes { parts })
     }
 }
 
@@ -104,13 +107,26 @@ impl TryFrom<String> for Sizes {
 
 impl From<Sizes> for String {
     fn from(sizes: Sizes) -> String {
-        sizes.text
+        sizes.to_string()
     }
 }
 
+impl fmt::Display for SizePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SizePart { least, most, weight } = self;
+        write!(f, "{least}")?;
+        if most != least {
+            write!(f, "-{most}")?;
+        }
+        if *weight == 1 { Ok(()) } else { write!(f, ":{weight}") }
+    }
+}
+
+/// Equal sizes are written alike, whichever form they were parsed from.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        let parts: Vec<String> = self.parts.iter().map(SizePart::to_string).collect();
+        f.write_str(&parts.join(","))
     }
 }
 
@@ -122,7 +138,7 @@ mod tests {
     #[test]
     fn sizes_are_drawn_as_often_as_they_say() {
         let sizes: Sizes = "64:90,100-103:8,4k:2".parse().unwrap();
-        assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4k:2".into()));
+        assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4096:2".into()));
         let mut random = Random::new(7, 0);
         let mut seen = BTreeMap::new();
         (0..100_000).for_each(|_| *seen.entry(sizes.draw(&mut random)).or_insert(0i64) += 1);
@@ -133,6 +149,17 @@ mod tests {
         }
         let one = Sizes::fixed(9);
         assert_eq!(("9".parse(), one.draw(&mut random)), (Ok(one.clone()), 9));
+    }
+
+    #[test]
+    fn equal_sizes_are_equal_in_each_form() {
+        for (text, other) in
+            [("4k", "4096"), ("64:90", "64"), ("1k-2k:2,8:1", "1024-2048:2,8"), ("8-8", "8B")]
+        {
+            let (sizes, others): (Sizes, Sizes) = (text.parse().unwrap(), other.parse().unwrap());
+            assert_eq!((&sizes, sizes.to_string()), (&others, others.to_string()), "{text}");
+            assert_eq!(sizes.to_string().parse(), Ok(sizes));
+        }
     }
 
     #[test]
