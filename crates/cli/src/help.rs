@@ -29,6 +29,7 @@ Values:
   counts, rates       45000000, 45M, 45e6, 45_000_000: powers of 1000
   thousandths         50, or as 5%
   shares and times    1%; 500ns, 5us, 2ms, 1s
+  --set               20, 0.5 or true: plain numbers, in the parameter's unit
   names               also READ, RC; cas is compare-swap, faa is fetch-add";
 
 /// [`VALUES`] in short, for one screen.
@@ -208,7 +209,8 @@ fn on_one_screen(
     parts.concat().join("\n") + "\n"
 }
 
-/// Rows of the first fields, with their descriptions, and the names of the next ones, in at most `room` lines.
+/// Rows of the first fields with their descriptions, and the names of the next fields, in at most `room`
+/// lines.
 fn rows_within(room: usize, fields: &[&'static Field], about: impl Fn(&Field) -> String) -> Vec<String> {
     let rows: Vec<Vec<String>> = fields.iter().map(|field| row(&label_of(field), &about(field))).collect();
     let flags: Vec<Vec<String>> = fields.iter().map(|field| flags_of(field)).collect();

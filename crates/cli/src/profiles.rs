@@ -25,7 +25,8 @@ pub(crate) struct Described<'a> {
     parameters: &'a [Parameter],
     /// The measurements behind the profile.
     measured: &'a Measured,
-    /// Reasons why these measurements do not support the profile's values, one sentence each; empty if they do.
+    /// Reasons why these measurements do not support the profile's values, one sentence each; empty if they
+    /// do.
     unsupported: Vec<String>,
     /// Errors of the profile for these measurements; absent if it was set by hand, or if they do not support
     /// its values.

@@ -73,8 +73,8 @@ fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// The reasons why no measurement supports the values of a profile, for any request: one sentence each, without
-/// a full stop. Empty if the measurements support all values.
+/// The reasons why no measurement supports the values of a profile, for any request: one sentence each,
+/// without a full stop. Empty if the measurements support all values.
 pub fn unsupported(profile: &Profile) -> Vec<String> {
     let Profile { name, moved_to, .. } = profile;
     let unknown =

@@ -132,6 +132,11 @@ impl Field {
         Field::of(FieldKind::Number { unit: NumberUnit::Count, least, most })
     }
 
+    /// A number of things per second from `least` to `most`.
+    pub const fn per_second(least: u64, most: u64) -> Field {
+        Field::of(FieldKind::Number { unit: NumberUnit::PerSecond, least, most })
+    }
+
     /// A number of bytes from `least` to `most`.
     pub const fn bytes(least: u64, most: u64) -> Field {
         Field::of(FieldKind::Number { unit: NumberUnit::Bytes, least, most }).shown("BYTES")
@@ -306,12 +311,12 @@ impl Field {
             BadNumber::Negative => self.refuse(text, &format!("at least {least}")),
             BadNumber::TooLarge => self.refuse(text, &format!("at most {most}")),
             BadNumber::Form if text.is_empty() => self.refuse("empty", unit.wanted()),
-            BadNumber::Form => self.refuse(text, unit.wanted()),
-            BadNumber::Ambiguous([decimal, binary]) => {
-                format!(
-                    "{} is {text}, which may mean {decimal} bytes or {binary}: write one of these",
-                    self.key
-                )
+            BadNumber::Form => {
+                let meant = unit.meant(text).map(|meant| format!("; did you mean {meant}?"));
+                self.refuse(text, unit.wanted()) + &meant.unwrap_or_default()
+            }
+            BadNumber::Ambiguous(_) => {
+                format!("{} is {text}, which {}", self.key, bad.readings().unwrap_or_default())
             }
         }
     }
@@ -505,6 +510,16 @@ mod tests {
             (SIZE, "much", "size is much, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G"),
             (SIZE, "4KB", "size is 4KB, which may mean 4000 bytes or 4KiB: write one of these"),
             (SIZE, "1k", "size is 1024, but must be at most 100"),
+            (
+                SIZE,
+                "4m",
+                "size is 4m, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G; did you mean 4M?",
+            ),
+            (
+                Field::per_second(0, 9).named("rate", ""),
+                "70%",
+                "rate is 70%, but must be a whole number per second, ",
+            ),
             (FAST, "1", "fast is 1, but must be true or false"),
             (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
             (

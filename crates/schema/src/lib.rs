@@ -20,7 +20,7 @@ mod value;
 pub use arrivals::Arrivals;
 pub use duration::{BadDuration, Duration};
 pub use field::{Field, FieldKind, Flag, Flags, Says, check, named, one_of, table};
-pub use number::{BadNumber, NumberUnit};
+pub use number::{BadNumber, NumberUnit, check_percentages, weight};
 pub use read::{FieldTable, SchemaError, VERSION, line_of, meant, nearest, synonyms};
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};

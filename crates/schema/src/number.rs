@@ -2,7 +2,7 @@
 //!
 //! | unit | forms | meaning |
 //! |---|---|---|
-//! | count, rate | `45`, `45k`, `45M`, `45G`, `45T`, `4.5M`, `45e6`, `45_000` | powers of 1000 |
+//! | count, number per second | `45`, `45k`, `45M`, `45G`, `45T`, `4.5M`, `45e6`, `45_000` | powers of 1000 |
 //! | bytes | `64`, `64B`, `4k`, `4KiB`, `2M`, `2MiB`, `1G`, `1T` | powers of 1024, as in fio |
 //! | thousandths | `50`, `5%`, `0.5%` | `5%` is 50 thousandths |
 
@@ -11,8 +11,10 @@ use crate::Share;
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberUnit {
-    /// Things, or things per second.
+    /// Things.
     Count,
+    /// Things per second.
+    PerSecond,
     /// Bytes.
     Bytes,
     /// Parts of a thousand.
@@ -32,6 +34,41 @@ pub enum BadNumber {
     Ambiguous([String; 2]),
 }
 
+impl BadNumber {
+    /// The readings of a text with two readings, as the end of a sentence.
+    pub fn readings(&self) -> Option<String> {
+        let BadNumber::Ambiguous([decimal, binary]) = self else { return None };
+        Some(format!("may mean {decimal} bytes or {binary}: write one of these"))
+    }
+}
+
+/// The number of a weight in a list of weights: a count, or a whole percentage such as `95%`.
+///
+/// # Errors
+/// See [`NumberUnit::read_part`].
+pub fn weight(text: &str, called: &str, wanted: &str) -> Result<u32, String> {
+    NumberUnit::Count.read_part(text.strip_suffix('%').unwrap_or(text), called, wanted)
+}
+
+/// Checks that all or none of the weights in a list are percentages, and that percentages add up to 100%.
+///
+/// # Errors
+/// One sentence if they are not.
+pub fn check_percentages(weights: &[&str]) -> Result<(), String> {
+    let shares: Vec<&str> = weights.iter().filter_map(|weight| weight.strip_suffix('%')).collect();
+    if shares.is_empty() {
+        return Ok(());
+    }
+    if shares.len() < weights.len() {
+        return Err("some weights are percentages: write all of them with %, or none".into());
+    }
+    let sum = shares.iter().filter_map(|share| NumberUnit::Count.read(share).ok());
+    match sum.fold(0, u64::saturating_add) {
+        100 => Ok(()),
+        sum => Err(format!("the weights are {sum}% together, but must be 100%")),
+    }
+}
+
 impl NumberUnit {
     /// The number that a text states.
     ///
@@ -43,16 +80,37 @@ impl NumberUnit {
             return Err(self.read(rest).map_or(BadNumber::Form, |_| BadNumber::Negative));
         }
         match self {
-            NumberUnit::Count => count(text),
+            NumberUnit::Count | NumberUnit::PerSecond => count(text),
             NumberUnit::Bytes => bytes(text),
             NumberUnit::Permille => permille(text),
         }
+    }
+
+    /// The number that a part of a text states. An error describes the part by `called`, and the number that
+    /// it must be by `wanted`, such as `number of bytes`.
+    ///
+    /// # Errors
+    /// One sentence if the part states no number of this unit, two numbers, or a number beyond `T`.
+    pub fn read_part<T: TryFrom<u64>>(self, text: &str, called: &str, wanted: &str) -> Result<T, String> {
+        let read = self.read(text);
+        if let Some(readings) = read.as_ref().err().and_then(BadNumber::readings) {
+            return Err(format!("{called} {readings}"));
+        }
+        let number = read.ok().and_then(|number| number.try_into().ok());
+        number.ok_or_else(|| format!("{called} is not a {wanted}"))
+    }
+
+    /// The number that a text means if only its letters are wrong in case, such as `4M` for `4m`.
+    pub(crate) fn meant(self, text: &str) -> Option<String> {
+        let meant = text.to_ascii_uppercase().replace("IB", "iB");
+        self.read(&meant).is_ok().then_some(meant)
     }
 
     /// The forms of a number, for messages.
     pub(crate) fn wanted(self) -> &'static str {
         match self {
             NumberUnit::Count => "a whole number, also as 45k, 45M or 45e6",
+            NumberUnit::PerSecond => "a whole number per second, also as 45k, 45M or 45e6",
             NumberUnit::Bytes => "a whole number of bytes, also as 4k, 4KiB, 2M or 2G",
             NumberUnit::Permille => "a whole number of thousandths, also as 5% or 0.5%",
         }
@@ -117,22 +175,25 @@ fn count(text: &str) -> Result<u64, BadNumber> {
 }
 
 fn bytes(text: &str) -> Result<u64, BadNumber> {
-    if let Some(readings) = readings(text) {
-        return Err(BadNumber::Ambiguous(readings));
+    match readings(text) {
+        // Both readings are equal.
+        Some((0, _)) => return Ok(0),
+        Some((_, readings)) => return Err(BadNumber::Ambiguous(readings)),
+        None => (),
     }
     let (number, power) = without_suffix(text, &BINARY).unwrap_or((text, 0));
     scaled(digits(number)?, 2, power)
 }
 
-/// The readings of a text such as `4KB`: powers of 1000 by the international standard, powers of 1024 in many
+/// The number and the readings of a text such as `4KB`: powers of 1000 by the international standard, powers of 1024 in many
 /// programs.
-fn readings(text: &str) -> Option<[String; 2]> {
+fn readings(text: &str) -> Option<(u64, [String; 2])> {
     let rest = text.strip_suffix(['b', 'B'])?;
     let (number, letter) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
     let at = ["k", "m", "g", "t"].iter().position(|known| letter.eq_ignore_ascii_case(known))?;
     let number = digits(number).ok()?;
     let decimal = scaled(number, 1000, at as u32 + 1).ok()?;
-    Some([decimal.to_string(), format!("{number}{}iB", letter.to_ascii_uppercase())])
+    Some((number, [decimal.to_string(), format!("{number}{}iB", letter.to_ascii_uppercase())]))
 }
 
 fn permille(text: &str) -> Result<u64, BadNumber> {
@@ -212,6 +273,7 @@ mod tests {
             &[
                 ("64", Ok(64)),
                 ("64B", Ok(64)),
+                ("0KB", Ok(0)),
                 ("4k", Ok(4096)),
                 ("4K", Ok(4096)),
                 ("4KiB", Ok(4096)),
@@ -240,6 +302,40 @@ mod tests {
             ("2gb", "2000000000", "2GiB"),
         ] {
             assert_eq!(NumberUnit::Bytes.read(text), ambiguous(decimal, binary), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_texts_are_refused_in_a_sentence() {
+        let read = |text: &str| NumberUnit::Bytes.read_part::<u32>(text, "the size", "number of bytes");
+        assert_eq!(read("4k"), Ok(4096));
+        assert_eq!(read("4KB"), Err("the size may mean 4000 bytes or 4KiB: write one of these".to_owned()));
+        for text in ["much", "4G"] {
+            assert_eq!(read(text), Err("the size is not a number of bytes".to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn weights_are_also_percentages() {
+        assert_eq!((weight("95", "it", "weight"), weight("95%", "it", "weight")), (Ok(95), Ok(95)));
+        assert_eq!((check_percentages(&["95%", "5%"]), check_percentages(&["3", "1"])), (Ok(()), Ok(())));
+        for (weights, wanted) in
+            [(["95%", "5"], "some weights are percentages"), (["95%", "6%"], "the weights are 101%")]
+        {
+            assert!(check_percentages(&weights).is_err_and(|error| error.starts_with(wanted)), "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn letters_of_the_wrong_case_are_found() {
+        for (unit, text, meant) in [
+            (NumberUnit::Bytes, "4m", Some("4M")),
+            (NumberUnit::Bytes, "4b", Some("4B")),
+            (NumberUnit::Bytes, "4kib", Some("4KiB")),
+            (NumberUnit::Count, "45m", Some("45M")),
+            (NumberUnit::Count, "4b", None),
+        ] {
+            assert_eq!(unit.meant(text).as_deref(), meant, "{text}");
         }
     }
 

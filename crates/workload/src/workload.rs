@@ -176,7 +176,7 @@ schema! {
     /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
     arrivals: Arrivals | absent = Field::name(Arrivals::NAMES).usual("closed"),
     /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
-    rate: u64 | absent = Field::count(0, 10_000_000_000).synonyms(&["iops", "throughput"]).usual("none"),
+    rate: u64 | absent = Field::per_second(0, 10_000_000_000).synonyms(&["iops", "throughput"]).usual("none"),
     /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
     think: Duration | absent = Field::time().usual("0s"),
     /// Counters of a responder machine, for atomics.

@@ -61,7 +61,10 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "4 blocks are marked for consolidation, but with theta 1",
         ),
         ("simulate --size 4KB", "size is 4KB, which may mean 4000 bytes or 4KiB: write one of these"),
-        ("simulate --rate 70%", "rate is 70%, but must be a whole number, also as 45k, 45M or 45e6"),
+        (
+            "simulate --rate 70%",
+            "rate is 70%, but must be a whole number per second, also as 45k, 45M or 45e6",
+        ),
         (
             "simulate --system herd-kv --put-permille 0.05%",
             "put_permille is 0.05%, but must be a whole number of thousandths, also as 5% or 0.5%",

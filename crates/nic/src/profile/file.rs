@@ -160,7 +160,8 @@ impl Profile {
         Profile::names().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
     }
 
-    /// The name of a host or built-in profile that is written in other capitals. Any other text stays as it is.
+    /// The name of a host or built-in profile that is written in other capitals. Any other text stays as it
+    /// is.
     pub fn canonical_host(name: &str) -> &str {
         let of_host = Profile::host_names().find(|known| known.eq_ignore_ascii_case(name));
         of_host.unwrap_or_else(|| Profile::canonical(name))

@@ -44,7 +44,7 @@ schema! {
         /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
         arrivals: Arrivals = Field::name(Arrivals::NAMES),
         /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
-        rate: u64 = Field::count(0, 10_000_000_000),
+        rate: u64 = Field::per_second(0, 10_000_000_000),
         /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
         think: Duration = Field::time(),
     }

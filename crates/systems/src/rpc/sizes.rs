@@ -61,18 +61,16 @@ impl FromStr for SizePart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SizePart, String> {
-        let number = |unit: NumberUnit, text: &str, what: &str| {
-            let number = unit.read(text).ok().and_then(|number| number.try_into().ok());
-            number.ok_or_else(|| {
-                format!("`{text}` is not a {what}; write sizes as 64, 64-512 or 64:90,4096:10")
-            })
+        const HOW: &str = "write sizes as 64, 64-512 or 64:90,4096:10";
+        let bytes = |text: &str| {
+            NumberUnit::Bytes.read_part(text, &format!("`{text}`"), &format!("number of bytes; {HOW}"))
         };
         let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
         let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
         let part = SizePart {
-            least: number(NumberUnit::Bytes, least, "number of bytes")?,
-            most: number(NumberUnit::Bytes, most, "number of bytes")?,
-            weight: number(NumberUnit::Count, weight, "weight")?,
+            least: bytes(least)?,
+            most: bytes(most)?,
+            weight: doorbell_schema::weight(weight, &format!("`{weight}`"), &format!("weight; {HOW}"))?,
         };
         match part {
             SizePart { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
@@ -89,6 +87,8 @@ impl FromStr for Sizes {
 
     fn from_str(text: &str) -> Result<Sizes, String> {
         let mut parts: Vec<SizePart> = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
+        let weights = text.split(',').map(|part| part.split_once(':').map_or("1", |(_, weight)| weight));
+        doorbell_schema::check_percentages(&weights.collect::<Vec<_>>())?;
         if let [only] = parts.as_mut_slice() {
             // All messages are of the only part, whatever its weight is.
             only.weight = 1;
@@ -153,9 +153,13 @@ mod tests {
 
     #[test]
     fn equal_sizes_are_equal_in_each_form() {
-        for (text, other) in
-            [("4k", "4096"), ("64:90", "64"), ("1k-2k:2,8:1", "1024-2048:2,8"), ("8-8", "8B")]
-        {
+        for (text, other) in [
+            ("4k", "4096"),
+            ("64:90", "64"),
+            ("1k-2k:2,8:1", "1024-2048:2,8"),
+            ("8-8", "8B"),
+            ("8:90%,9:10%", "8:90,9:10"),
+        ] {
             let (sizes, others): (Sizes, Sizes) = (text.parse().unwrap(), other.parse().unwrap());
             assert_eq!((&sizes, sizes.to_string()), (&others, others.to_string()), "{text}");
             assert_eq!(sizes.to_string().parse(), Ok(sizes));
@@ -171,6 +175,8 @@ mod tests {
             ("-5", format!("`` is not a number of bytes; {how}")),
             ("+5", format!("`+5` is not a number of bytes; {how}")),
             ("5000000000", format!("`5000000000` is not a number of bytes; {how}")),
+            ("4KB", "`4KB` may mean 4000 bytes or 4KiB: write one of these".into()),
+            ("64:90%,8:9%", "the weights are 99% together, but must be 100%".into()),
             ("64:x", format!("`x` is not a weight; {how}")),
             ("64:0", "the weight of `64:0` is 0, but must be at least 1".into()),
             ("9-4:2", "`9-4` ends before it begins; write 4-9".into()),
