@@ -263,7 +263,7 @@ pub(crate) struct CompareArgs {
     /// Rerun each side with more of each resource to find the bottleneck
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Give all sides the first side's value of each setting that differs and that you did not type
+    /// Where the defaults of sides differ, use the default of the first side that has the option
     #[arg(long, conflicts_with = "baseline")]
     pub(crate) same: bool,
     /// Earlier results of simulate --json, sweep --json or run --stats-json. Exits with code 4 if new results

@@ -76,12 +76,20 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
 
 fn report(args: &CompareArgs, c: &Comparison) -> String {
     let mut text = String::new();
-    let (untyped, typed): (Vec<_>, Vec<_>) = c.options.keys().partition(|key| c.untyped.contains(key));
-    if !typed.is_empty() {
-        let _ = write!(text, "Options that differ\n{}\n", options(c, &typed));
-    }
-    if !untyped.is_empty() {
-        let _ = write!(text, "{}\n{}\n", of_defaults(args, c, &untyped), options(c, &untyped));
+    let is_typed = |key: &&String| !c.untyped.contains(key) && !c.partial.contains(key);
+    let typed: Vec<&String> = c.options.keys().filter(is_typed).collect();
+    let defaults = match args.same {
+        true => "Defaults that differ although --same was given",
+        false => "Defaults that differ; you typed none of these options (--same makes them alike)",
+    };
+    for (heading, keys) in [
+        ("Options that differ", typed),
+        (defaults, c.untyped.iter().collect()),
+        ("Options that only some sides have, with their defaults", c.partial.iter().collect()),
+    ] {
+        if !keys.is_empty() {
+            let _ = write!(text, "{heading}\n{}\n", options(c, &keys));
+        }
     }
     if !c.same.is_empty() {
         let made: Vec<String> = c.same.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
@@ -131,16 +139,6 @@ fn shown(value: &serde_json::Value) -> String {
 /// Header of a table: the columns in `before`, then a column for each side.
 fn header<'a>(before: &[(&'a str, Align)], sides: &'a [Side]) -> Vec<(&'a str, Align)> {
     before.iter().copied().chain(sides.iter().map(|side| (side.name.as_str(), Align::Right))).collect()
-}
-
-/// The heading of options that differ because the sides have different defaults.
-fn of_defaults(args: &CompareArgs, c: &Comparison, untyped: &[&String]) -> &'static str {
-    let all_have = |key: &&String| c.options[*key].iter().all(|value| !value.is_null());
-    match untyped.iter().any(|key| all_have(key)) {
-        true if args.same => "Defaults that differ although --same was given",
-        true => "Defaults that differ; you typed none of these options (--same makes them alike)",
-        false => "Options that only some sides have, with their defaults",
-    }
 }
 
 /// A table of options with these keys.

@@ -103,8 +103,8 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     vec![Support::of(format!("{} on {}", w.name(), profile.name), profile, ids)]
 }
 
-/// A Markdown page about the supporting data of a profile, and about the errors for these data. If the data do
-/// not support the profile's values, the page lists the reasons, and has no errors.
+/// A Markdown page about the supporting data of a profile, and about the errors for these data. If the data
+/// do not support the profile's values, the page lists the reasons, and has no errors.
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
     let reasons = unsupported(profile);

@@ -185,8 +185,8 @@ fn bytes(text: &str) -> Result<u64, BadNumber> {
     scaled(digits(number)?, 2, power)
 }
 
-/// The number and the readings of a text such as `4KB`: powers of 1000 by the international standard, powers of 1024 in many
-/// programs.
+/// The number and the readings of a text such as `4KB`: powers of 1000 by the international standard, powers
+/// of 1024 in many programs.
 fn readings(text: &str) -> Option<(u64, [String; 2])> {
     let rest = text.strip_suffix(['b', 'B'])?;
     let (number, letter) = rest.split_at_checked(rest.len().checked_sub(1)?)?;

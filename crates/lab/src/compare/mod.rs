@@ -14,7 +14,7 @@ use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
 use serde::Serialize;
-use settings::Alike;
+use settings::{Alike, Setting, Untyped};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,9 +32,12 @@ pub struct Comparison {
     pub sides: Vec<Side>,
     /// Options that differ, each with its value for every side; null for a side without the option.
     pub options: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Keys of these options that the user gave for no side: the sides have different defaults.
+    /// Keys of these options that the user gave for no side, and that sides have with different defaults.
     pub untyped: Vec<String>,
-    /// Options in which the defaults differed, and which have the first side's value on all sides.
+    /// Keys of these options that the user gave for no side, and that only some sides have.
+    pub partial: Vec<String>,
+    /// Options in which the defaults differed, with the value that now all sides have that have the option:
+    /// the value of the first of these sides.
     pub same: BTreeMap<String, serde_json::Value>,
     /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
@@ -58,7 +61,7 @@ pub struct Side {
 }
 
 /// Runs named workloads and compares their results. With `explain`, reruns find the bottlenecks. With `same`,
-/// all sides have the first side's value of each option that the user gave for no side.
+/// sides have one value of each option that the user gave for no side: the first side's.
 ///
 /// # Errors
 /// One sentence that names the side, if the side's workload is invalid or has no result.
@@ -78,6 +81,8 @@ pub fn compare(
     let found: Vec<Option<Found>> = found.into_iter().map(|outcome| outcome.map(Found::from)).collect();
     let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
     let options = settings::differing(&workloads);
+    let untyped = Untyped::of(&options, sides);
+    let keys = |all: &[Setting]| all.iter().map(Setting::to_string).collect();
     let first = found.first().cloned().flatten();
     let side = |(at, ((name, found), workload)): (usize, ((String, Option<Found>), serde_json::Value))| {
         let other = found.as_ref().filter(|_| at > 0);
@@ -92,8 +97,9 @@ pub fn compare(
         schema: COMPARISON_SCHEMA,
         explained: explain,
         sides: names.zip(found).zip(workloads).enumerate().map(side).collect(),
-        untyped: settings::untyped(&options, sides),
-        options,
+        untyped: keys(&untyped.defaults),
+        partial: keys(&untyped.partial),
+        options: options.into_iter().map(|(setting, values)| (setting.to_string(), values)).collect(),
         same: alike.made,
         costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
     })

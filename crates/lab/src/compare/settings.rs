@@ -6,43 +6,102 @@ use doorbell_schema::{Field, FieldKind, Given};
 use doorbell_workload::ThreadClass;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// Keys with values that differ between workloads, each with the value of every workload.
-pub(super) type Differing = BTreeMap<String, Vec<Value>>;
-
-/// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.
-fn with_classes_apart(workload: &Value) -> Value {
-    let mut apart = workload.clone();
-    let Some(fields) = apart.as_object_mut() else { return apart };
-    let Some(Value::Array(classes)) = fields.remove("class") else { return apart };
-    // The top level only repeats the first class's options of threads, so they are dropped there.
-    fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
-    for (number, class) in classes.iter().enumerate() {
-        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
-        for (key, value) in class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
-            fields.insert(format!("class {name}: {key}"), value.clone());
-        }
-    }
-    apart
+/// A setting of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Setting {
+    /// An option of the workload, by its key.
+    Own(String),
+    /// An option of a thread class.
+    OfClass {
+        /// The name of the class, or its number.
+        class: String,
+        /// The key of the option.
+        key: String,
+    },
 }
 
-/// Keys with values that differ between workloads.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Own(key) => f.write_str(key),
+            Setting::OfClass { class, key } => write!(f, "class {class}: {key}"),
+        }
+    }
+}
+
+impl Setting {
+    /// The option that gives it.
+    fn given_by(&self) -> &str {
+        match self {
+            Setting::Own(key) => key,
+            Setting::OfClass { .. } => "class",
+        }
+    }
+}
+
+/// Settings with values that differ between workloads, each with the value of every workload. The value is
+/// null if the workload lacks the setting.
+pub(super) type Differing = BTreeMap<Setting, Vec<Value>>;
+
+/// The settings of a workload. Options of each thread class are separate settings.
+fn settings(workload: &Value) -> BTreeMap<Setting, &Value> {
+    let Some(fields) = workload.as_object() else { return BTreeMap::new() };
+    let own = |key: &String| Setting::Own(key.clone());
+    let Some(Value::Array(classes)) = fields.get("class") else {
+        return fields.iter().map(|(key, value)| (own(key), value)).collect();
+    };
+    // The top level only repeats the first class's options of threads, so they are left out there.
+    let is_own = |key: &str| {
+        key == "threads" || (key != "class" && ThreadClass::FIELDS.iter().all(|field| field.key != key))
+    };
+    let own = fields.iter().filter(|(key, _)| is_own(key)).map(|(key, value)| (own(key), value));
+    let of_classes = classes.iter().enumerate().flat_map(|(number, class)| {
+        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
+        let options = class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+        options.map(move |(key, value)| (Setting::OfClass { class: name.clone(), key: key.clone() }, value))
+    });
+    own.chain(of_classes).collect()
+}
+
+/// Settings with values that differ between workloads.
 pub(super) fn differing(workloads: &[Value]) -> Differing {
-    let workloads: Vec<Value> = workloads.iter().map(with_classes_apart).collect();
-    let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
-    let values = |key: &String| workloads.iter().map(|w| w[key.as_str()].clone()).collect::<Vec<_>>();
-    let all: Differing = keys.map(|key| (key.clone(), values(key))).collect();
+    let workloads: Vec<BTreeMap<Setting, &Value>> = workloads.iter().map(settings).collect();
+    let value = |of: &BTreeMap<Setting, &Value>, key: &Setting| {
+        of.get(key).map_or(Value::Null, |value| (*value).clone())
+    };
+    let values = |key: &Setting| workloads.iter().map(|of| value(of, key)).collect::<Vec<_>>();
+    let all: Differing =
+        workloads.iter().flat_map(BTreeMap::keys).map(|key| (key.clone(), values(key))).collect();
     all.into_iter().filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
 }
 
 /// The differing settings that the user gave for no side.
-pub(super) fn untyped(options: &Differing, sides: &[(String, Given)]) -> Vec<String> {
-    let typed = |key: &str| sides.iter().any(|(_, given)| given.get(key).is_some());
-    let is_untyped = |key: &&String| {
-        let of_class = key.starts_with("class ") && key.contains(": ");
-        !typed(if of_class { "class" } else { key })
-    };
-    options.keys().filter(is_untyped).cloned().collect()
+pub(super) struct Untyped {
+    /// Settings with different values: defaults that differ. Other sides may lack the setting.
+    pub(super) defaults: Vec<Setting>,
+    /// Settings that some sides lack, and that all others have with one value.
+    pub(super) partial: Vec<Setting>,
+}
+
+impl Untyped {
+    pub(super) fn of(options: &Differing, sides: &[(String, Given)]) -> Untyped {
+        let typed = |key: &str| sides.iter().any(|(_, given)| given.get(key).is_some());
+        let untyped = options.iter().filter(|(setting, _)| !typed(setting.given_by()));
+        let (defaults, partial) = untyped.partition::<Vec<_>, _>(|(_, values)| {
+            let first = first_of(values);
+            values.iter().any(|value| !value.is_null() && Some(value) != first)
+        });
+        let settings =
+            |all: Vec<(&Setting, &Vec<Value>)>| all.into_iter().map(|(setting, _)| setting.clone()).collect();
+        Untyped { defaults: settings(defaults), partial: settings(partial) }
+    }
+}
+
+/// The value of the first side that has a setting.
+fn first_of(values: &[Value]) -> Option<&Value> {
+    values.iter().find(|value| !value.is_null())
 }
 
 /// The run of each side.
@@ -61,13 +120,14 @@ pub(super) fn runs(sides: &[(String, Given)]) -> Result<Vec<(String, Run)>, Stri
 /// Sides that differ only in settings that the user gave, and in settings that some sides lack.
 pub(super) struct Alike {
     pub(super) sides: Vec<(String, Given)>,
-    /// The settings that became alike, with their values.
+    /// The settings that became alike, by their keys, with their values.
     pub(super) made: BTreeMap<String, Value>,
 }
 
 impl Alike {
-    /// Gives all sides the first side's value of each setting that differs and that the user gave for no
-    /// side. A value may change other defaults, so this repeats until no such setting is left.
+    /// Makes each setting alike whose default differs between sides that have it: these sides get the value
+    /// of the first of them. A value may change other defaults, so this repeats until no such setting is
+    /// left.
     ///
     /// # Errors
     /// One sentence that names the side, if a side cannot have the value.
@@ -80,20 +140,23 @@ impl Alike {
                 .map(|(_, run)| run.json())
                 .collect();
             let options = differing(&workloads);
-            let untyped = untyped(&options, typed);
-            let next = untyped.into_iter().filter(|key| !alike.made.contains_key(key)).find_map(|key| {
-                let value = shared(&options[&key])?;
-                Some((settable(&key)?, key, value))
+            let mut differ = Untyped::of(&options, typed).defaults.into_iter();
+            let next = differ.find_map(|setting| {
+                let field = settable(&setting).filter(|field| !alike.made.contains_key(field.key))?;
+                Some((field, &options[&setting]))
             });
-            let Some((field, key, value)) = next else { return Ok(alike) };
-            alike.give(field, &value)?;
-            alike.made.insert(key, value);
+            let Some((field, values)) = next else { return Ok(alike) };
+            alike.give(field, values)?;
         }
     }
 
-    fn give(&mut self, field: &Field, value: &Value) -> Result<(), String> {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        for (name, given) in &mut self.sides {
+    /// Gives the value of the first side that has an option to all sides that have it.
+    fn give(&mut self, field: &Field, values: &[Value]) -> Result<(), String> {
+        let Some(value) = first_of(values) else { return Ok(()) };
+        let text = shown(value);
+        self.made.insert(field.key.to_owned(), value.clone());
+        let have_it = self.sides.iter_mut().zip(values).filter(|(_, own)| !own.is_null());
+        for ((name, given), _) in have_it {
             let set = field.parse(&text).and_then(|value| given.set(field, value));
             set.map_err(|why| format!("at {name}, with --same: {why}"))?;
         }
@@ -105,7 +168,6 @@ impl Alike {
         if self.made.is_empty() {
             return why.to_owned();
         }
-        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let made: Vec<String> =
             self.made.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect();
         format!(
@@ -115,13 +177,14 @@ impl Alike {
     }
 }
 
-/// The first side's value, if all sides have the setting.
-fn shared(values: &[Value]) -> Option<Value> {
-    values.iter().all(|value| !value.is_null()).then(|| values[0].clone())
+/// A value as users write it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The field of a setting that a text can give.
-fn settable(key: &str) -> Option<&'static Field> {
+fn settable(setting: &Setting) -> Option<&'static Field> {
+    let Setting::Own(key) = setting else { return None };
     let field = option(key).ok()?;
     (!matches!(field.kind, FieldKind::Settings)).then_some(field)
 }
@@ -140,12 +203,14 @@ mod tests {
             })
         };
         let differ = differing(&[side(1, 8), side(2, 8), json!({"machines": 2, "threads": 3, "qps": 1})]);
-        let keys: Vec<&str> = differ.keys().map(String::as_str).collect();
+        let keys: Vec<String> = differ.keys().map(Setting::to_string).collect();
         let of_classes =
             ["class 0: qps", "class 0: threads", "class b: qps", "class b: size", "class b: threads"];
-        assert_eq!(keys, [&of_classes[..], &["qps"]].concat());
-        assert_eq!(differ["class 0: qps"], [json!(1), json!(2), json!(null)]);
-        assert_eq!(differing(&[side(1, 8), side(1, 9)]).into_keys().collect::<Vec<_>>(), ["class b: size"]);
+        assert_eq!(keys, [&["qps"][..], &of_classes].concat());
+        let of_class = |class: &str, key: &str| Setting::OfClass { class: class.into(), key: key.into() };
+        assert_eq!(differ[&of_class("0", "qps")], [json!(1), json!(2), json!(null)]);
+        let size = differing(&[side(1, 8), side(1, 9)]);
+        assert_eq!(size.into_keys().collect::<Vec<_>>(), [of_class("b", "size")]);
     }
 
     fn sides(texts: &[&str]) -> Vec<(String, Given)> {
@@ -162,17 +227,39 @@ mod tests {
         differing(&runs.iter().map(|(_, run)| run.json()).collect::<Vec<_>>())
     }
 
+    fn own(key: &str) -> Setting {
+        Setting::Own(key.to_owned())
+    }
+
     #[test]
     fn settings_that_nobody_typed_are_found() {
         let stores = sides(&["system=read-kv", "system=herd-kv"]);
         let options = different(&stores);
-        assert_eq!(options["outstanding"], [json!(16), json!(32)]);
-        assert_eq!(options["put_permille"], [json!(0), json!(50)]);
-        let untyped = untyped(&options, &stores);
-        assert!(["outstanding", "put_permille"].iter().all(|key| untyped.iter().any(|own| own == key)));
-        assert!(!untyped.contains(&"system".to_owned()));
+        assert_eq!(options[&own("outstanding")], [json!(16), json!(32)]);
+        assert_eq!(options[&own("put_permille")], [json!(0), json!(50)]);
+        let defaults = Untyped::of(&options, &stores).defaults;
+        assert!(["outstanding", "put_permille"].iter().all(|key| defaults.contains(&own(key))));
+        assert!(!defaults.contains(&own("system")));
         let typed = sides(&["system=read-kv", "system=herd-kv outstanding=8"]);
-        assert!(!super::untyped(&different(&typed), &typed).contains(&"outstanding".to_owned()));
+        assert!(!Untyped::of(&different(&typed), &typed).defaults.contains(&own("outstanding")));
+    }
+
+    /// A third side without an option hides no difference between the sides that have it.
+    #[test]
+    fn sides_that_lack_an_option_are_left_out() {
+        let all = sides(&["system=rpc", "system=herd-kv", "system=read-kv"]);
+        let options = different(&all);
+        assert_eq!(options[&own("put_permille")], [json!(null), json!(50), json!(0)]);
+        let untyped = Untyped::of(&options, &all);
+        assert!(
+            untyped.defaults.contains(&own("put_permille")) && untyped.partial.contains(&own("request_size"))
+        );
+        let alike = Alike::of(&all).unwrap();
+        assert_eq!(alike.made["put_permille"], json!(50));
+        assert!(!alike.made.contains_key("request_size"));
+        let left = Untyped::of(&different(&alike.sides), &all);
+        assert!(left.defaults.is_empty(), "{:?}", left.defaults);
+        assert!(!left.partial.is_empty());
     }
 
     #[test]
@@ -181,9 +268,9 @@ mod tests {
         let alike = Alike::of(&stores).unwrap();
         assert_eq!(alike.made["outstanding"], json!(16));
         let options = different(&alike.sides);
-        assert_eq!(options["value"], [json!(64), json!(128)]);
-        let left = untyped(&options, &stores);
-        assert!(left.iter().all(|key| options[key].iter().any(Value::is_null)), "{left:?}");
+        assert_eq!(options[&own("value")], [json!(64), json!(128)]);
+        let left = Untyped::of(&options, &stores).defaults;
+        assert!(left.is_empty(), "{left:?}");
     }
 
     #[test]
