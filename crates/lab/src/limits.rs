@@ -1,6 +1,5 @@
 //! Upper bounds of a workload, computed without simulation.
 
-use crate::plan::{Run, Work};
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
 use doorbell_nic::{PostShape, Profile};
@@ -74,10 +73,8 @@ pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
     w.classes().into_iter().filter_map(of_class).reduce(|sum, qps| sum + qps)
 }
 
-/// Number of QPs in use by all classes, on the NIC that has most of them; `None` for systems, and if machines
-/// have several NICs.
-pub(crate) fn qps_per_nic(run: &Run) -> Option<u64> {
-    let Work::Verbs(w) = &run.work else { return None };
+/// Number of QPs in use by all classes, on the machine that has most of them.
+pub(crate) fn most_qps(w: &Resolved) -> u64 {
     let of_class = |class: ResolvedClass<'_>| {
         let groups = kinds(class.workload)[0].0.groups().into_iter();
         let connected = class.workload.transport != QpType::Ud;
@@ -86,8 +83,7 @@ pub(crate) fn qps_per_nic(run: &Run) -> Option<u64> {
             groups.map(|group| group.senders.most.max(if connected { group.flows.most } else { 0 }));
         of_each.max()
     };
-    let one_nic = run.profiles.all().all(|profile| profile.adapters() == 1);
-    one_nic.then(|| w.classes().into_iter().filter_map(of_class).sum())
+    w.classes().into_iter().filter_map(of_class).sum()
 }
 
 /// Converts a pattern to the type of the module `limits`.

@@ -1,7 +1,7 @@
 //! Points of a sweep.
 
-use crate::limits::qps_per_nic;
-use crate::plan::Run;
+use crate::limits::most_qps;
+use crate::plan::{Run, Work};
 use crate::results::{Found, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +20,14 @@ pub struct Point {
     /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
+}
+
+/// Number of QPs in use on the NIC that has most of them; `None` for systems, and if machines have several
+/// NICs.
+fn qps_per_nic(run: &Run) -> Option<u64> {
+    let Work::Verbs(w) = &run.work else { return None };
+    let one_nic = run.profiles.all().all(|profile| profile.adapters() == 1);
+    one_nic.then(|| most_qps(w))
 }
 
 impl Point {
