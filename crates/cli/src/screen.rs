@@ -31,8 +31,13 @@ pub(crate) fn fitted(text: &str, columns: usize) -> String {
     text.split_inclusive('\n').map(|line| fitted_line(line, columns)).collect()
 }
 
+/// Whether a line, or a cell of a table in it, is a command.
+fn has_command(line: &str) -> bool {
+    line.trim_start().starts_with("doorbell ") || line.contains("  doorbell ")
+}
+
 fn fitted_line(line: &str, columns: usize) -> String {
-    if line.trim_end().chars().count() <= columns || line.contains("doorbell ") {
+    if line.trim_end().chars().count() <= columns || has_command(line) {
         return line.to_owned();
     }
     let indent = line.chars().take_while(|c| *c == ' ').count();
@@ -62,6 +67,10 @@ mod tests {
             "short\n  the cores limit\n    the rate and\n    more\n\n  doorbell simulate --system rpc --cores 14\n"
         );
         assert_eq!(fitted(text, 80), text);
+        assert_eq!(
+            fitted("run `doorbell simulate --help` first", 20),
+            "run `doorbell\n  simulate --help`\n  first"
+        );
         assert_eq!(fitted("incomprehensibilities at last", 10), "incomprehensibilities\n  at last");
     }
 }

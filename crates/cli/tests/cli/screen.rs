@@ -51,7 +51,9 @@ fn lines_fit_into_a_terminal_of_80_columns() {
         if args.contains(&"--help") {
             assert!(text.lines().count() < 24, "{args:?}: {text}");
         }
-        let long = text.lines().find(|line| line.chars().count() > 80 && !line.contains("doorbell "));
+        let is_command =
+            |line: &str| line.trim_start().starts_with("doorbell ") || line.contains("  doorbell ");
+        let long = text.lines().find(|line| line.chars().count() > 80 && !is_command(line));
         assert_eq!(long, None, "{args:?}");
     }
 }
