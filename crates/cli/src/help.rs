@@ -29,7 +29,7 @@ Values:
   counts, rates       45000000, 45M, 45e6, 45_000_000: powers of 1000
   thousandths         50, or as 5%
   shares and times    1%; 500ns, 5us, 2ms, 1s
-  --set               20, 0.5 or true: plain numbers, in the parameter's unit
+  values for --set    20, 0.5 or true: plain numbers in the parameter's unit
   names               also READ, RC; cas is compare-swap, faa is fetch-add";
 
 /// [`VALUES`] in short, for one screen.

@@ -36,8 +36,8 @@ pub struct Comparison {
     pub untyped: Vec<String>,
     /// Keys of these options that the user gave for no side, and that only some sides have.
     pub partial: Vec<String>,
-    /// Options in which the defaults differed, with the value that now all sides have that have the option:
-    /// the value of the first of these sides.
+    /// Options in which the defaults differed. Each has the value that the sides with this option now share:
+    /// the first such side's.
     pub same: BTreeMap<String, serde_json::Value>,
     /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
