@@ -244,6 +244,17 @@ mod tests {
         assert!(!Untyped::of(&different(&typed), &typed).defaults.contains(&own("outstanding")));
     }
 
+    #[test]
+    fn forms_of_one_value_do_not_differ() {
+        for texts in [
+            ["system=rpc request_size=64B", "system=rpc request_size=64:3"],
+            ["system=rpc host=E5-2450 profile=CIB", "system=rpc host=e5-2450"],
+            ["verb=READ host=E5-2450 size=4k", "verb=read host=e5-2450 size=4096"],
+        ] {
+            assert_eq!(different(&sides(&texts)), Differing::new(), "{texts:?}");
+        }
+    }
+
     /// A third side without an option hides no difference between the sides that have it.
     #[test]
     fn sides_that_lack_an_option_are_left_out() {
