@@ -382,7 +382,7 @@ fn sentence(text: &str) -> String {
     text[..end.unwrap_or(text.len())].to_owned()
 }
 
-/// Names of a field, or systems with a field, that are listed on one screen.
+/// Most names of a field that are listed on one screen.
 const NAMED: usize = 8;
 
 /// The description of a field, its names, and its whole usual value: with systems, their own.

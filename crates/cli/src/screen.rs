@@ -1,4 +1,4 @@
-//! The width of the terminal, and text that fits into it.
+//! The size of the terminal, and text that fits into it.
 
 use rustix::termios::tcgetwinsize;
 use std::sync::OnceLock;
