@@ -101,7 +101,7 @@ fn calibrate(name: &str, dry: bool, interrupt: &Arc<AtomicBool>) -> Result<(), S
     if dry {
         return Ok(());
     }
-    let written = written::with(&text, &space, &data, &fit, &sure, &draws)?;
+    let written = written::with(&format!("{name}.toml"), &text, &space, &data, &fit, &sure, &draws)?;
     // The written text must parse as a profile.
     Profile::parse(&format!("{name}.toml"), &written).map_err(|e| e.to_string())?;
     replace(&path, &written).map_err(|e| format!("cannot write {}: {e}", path.display()))

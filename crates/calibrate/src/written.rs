@@ -4,6 +4,7 @@ use crate::draws::Draws;
 use crate::fit::Fit;
 use crate::space::Space;
 use crate::sure::Sure;
+use doorbell_nic::{MeasuredMachine, Profile};
 use doorbell_reproduce::calibration::Datum;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
@@ -18,11 +19,13 @@ fn short(x: f64) -> f64 {
     (x * DIGITS).round() / DIGITS + 0.0
 }
 
-/// The text of a profile with the values of a fit and their uncertainty.
+/// The text of a profile with the values of a fit and their uncertainty. `file` is its name, from which paths
+/// of a base start.
 ///
 /// # Errors
-/// One sentence, if the text is not TOML or lacks a parameter.
+/// One sentence, if the text is not a profile or lacks a parameter.
 pub(crate) fn with(
+    file: &str,
     text: &str,
     space: &Space,
     data: &[Datum],
@@ -34,8 +37,24 @@ pub(crate) fn with(
     for (name, value) in space.values(&fit.z) {
         set(&mut document, &name, value).ok_or_else(|| format!("{name} is not in the file itself"))?;
     }
+    let read = Profile::parse(file, &document.to_string()).map_err(|error| error.to_string())?;
+    record(&mut document, &read.as_measured())?;
     document["calibrated"] = Item::Table(calibrated(space, data, fit, sure, draws));
     Ok(document.to_string())
+}
+
+/// Writes the values that the data now support into `[measured.machine]`.
+fn record(document: &mut DocumentMut, machine: &MeasuredMachine) -> Result<(), String> {
+    let new: DocumentMut = machine.to_string().parse().map_err(|e| format!("[measured.machine]: {e}"))?;
+    let new = new["measured"]["machine"].as_table().ok_or("[measured.machine] is not a table")?;
+    let measured = document["measured"].or_insert(Item::Table(Table::new()));
+    let table = measured["machine"].or_insert(Item::Table(Table::new()));
+    let table = table.as_table_mut().ok_or("measured.machine is not a table")?;
+    table.retain(|section, _| new.contains_key(section));
+    for (section, values) in new {
+        table[section] = values.clone();
+    }
+    Ok(())
 }
 
 fn set(document: &mut DocumentMut, name: &str, value: f64) -> Option<()> {
@@ -98,7 +117,6 @@ fn written(space: &Space, fit: &Fit, draws: &Draws) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_nic::Profile;
     use doorbell_reproduce::calibration;
     use nalgebra::DMatrix;
 
@@ -108,6 +126,12 @@ mod tests {
             Some((key, Some((_, notes)))) => format!("{key}{notes}"),
             _ => line.to_owned(),
         }
+    }
+
+    /// Removes the values of `[measured.machine]`.
+    fn without_record(text: &str) -> String {
+        let (before, machine) = text.split_once("[measured.machine]\n").unwrap();
+        format!("{before}{}", machine.split_once("\n\n").unwrap().1)
     }
 
     #[test]
@@ -124,12 +148,13 @@ mod tests {
         let sure = Sure::of(&Profile::named("cx").unwrap(), &fit, &data).unwrap();
         let places = vec![[fit.z.clone(), vec![0.5; space.assumed.len()]].concat(); 3];
         let draws = Draws { places, off: Vec::new(), worth: 1.0 };
-        let written = with(text, &space, &data, &fit, &sure, &draws).unwrap();
+        let written = with("cx.toml", text, &space, &data, &fit, &sure, &draws).unwrap();
         let profile = Profile::parse("cx.toml", &written).unwrap();
         for (name, value) in space.values(&fit.z) {
             let found = profile.parameters.iter().find(|p| p.name == name).unwrap();
             assert_eq!(found.value, value, "{name}");
         }
+        assert!(profile.is_measured_machine(), "{:?}", profile.differences());
         let calibrated = profile.calibrated.unwrap();
         let away = |free: &[crate::space::Free], steps: f64| {
             free.iter().all(|free| calibrated.draws[&free.name] == [steps; 3])
@@ -140,9 +165,10 @@ mod tests {
             let before = text.split("\n# Written by").next().unwrap_or(text);
             before.trim_end().lines().map(without_value).collect()
         };
-        assert_eq!(lines(text), lines(&written));
+        let (before, after) = (without_record(text), without_record(&written));
+        assert_eq!(lines(&before), lines(&after));
         // A second pass changes nothing.
-        let again = with(&written, &space, &data, &fit, &sure, &draws).unwrap();
+        let again = with("cx.toml", &written, &space, &data, &fit, &sure, &draws).unwrap();
         assert_eq!(again, written);
     }
 }

@@ -8,7 +8,7 @@ use doorbell_lab::sweep::Shard;
 use doorbell_lab::{Duration, Schema, Share, Workload};
 use doorbell_launch::MOST_RANKS;
 use doorbell_launch::faults::time;
-use doorbell_schema::BadShare;
+use doorbell_schema::{BadShare, NumberUnit};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ const EXIT_CODES: &str = "Exit codes: 0 success; 2 bad input, explained in one s
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// Print help with all options
+    #[arg(long, global = true, action = clap::ArgAction::HelpLong)]
+    help_all: Option<bool>,
 }
 
 #[derive(Subcommand)]
@@ -63,6 +66,10 @@ pub(crate) enum Command {
 struct RunLine {
     #[command(subcommand)]
     command: RunCommand,
+    // Without this argument, clap would take `--help-all` as the program.
+    /// Print help with all options
+    #[arg(long, global = true, action = clap::ArgAction::HelpLong)]
+    help_all: Option<bool>,
 }
 
 #[derive(Subcommand)]
@@ -79,8 +86,8 @@ impl Args {
         let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
         // A mistake is explained, and help is printed, by the command line of all commands.
         match is_run.then(RunLine::try_parse) {
-            Some(Ok(RunLine { command: RunCommand::Run(args) })) => {
-                Ok(Args { command: Some(Command::Run(*args)) })
+            Some(Ok(RunLine { command: RunCommand::Run(args), help_all })) => {
+                Ok(Args { command: Some(Command::Run(*args)), help_all })
             }
             _ => Args::try_parse(),
         }
@@ -261,6 +268,9 @@ pub(crate) struct CompareArgs {
     /// Rerun each side with more of each resource to find the bottleneck
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Where the defaults of sides differ, use the default of the first side that has the option
+    #[arg(long, conflicts_with = "baseline")]
+    pub(crate) same: bool,
     /// Earlier results of simulate --json, sweep --json or run --stats-json. Exits with code 4 if new results
     /// differ by more than --tolerance
     #[arg(long, value_name = "FILE", conflicts_with = "explain")]
@@ -326,6 +336,10 @@ pub(crate) struct ProfilesArgs {
     /// datum
     #[arg(long, requires = "name", conflicts_with_all = ["json", "set"])]
     pub(crate) data: bool,
+    /// Print section [measured.machine] for the profile's file: the values that its measurements support, if
+    /// they were made with these values
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "set", "data"])]
+    pub(crate) record: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -429,7 +443,7 @@ fn device(text: &str) -> Result<usize, String> {
 
 /// Parses a whole number from `least` to `most`.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let number = NumberUnit::Count.read(text).ok().filter(|number| (least..=most).contains(number));
     let range =
         if most == u64::MAX { format!("of at least {least}") } else { format!("from {least} to {most}") };
     number.ok_or_else(|| format!("`{text}` is not a whole number {range}"))

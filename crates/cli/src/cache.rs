@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CacheArgs) -> Result<(), Exit> {
         }
         None => format!("{dir}: {}\n", in_words(stored.size().map_err(failed)?)),
     };
-    exit::print(&text)
+    exit::tell(&text)
 }
 
 fn in_words(size: Size) -> String {

@@ -9,11 +9,10 @@ use crate::progress::{self, Bar};
 use crate::report;
 use crate::rows::Rows;
 use crate::table::{self, Align, Stream};
-use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side, Sides};
+use doorbell_lab::compare::{Comparison, Cost, CostTerm, Differences, Side, Sides};
 use doorbell_lab::{Control, Found, Given, Known};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     }
     let side = |text: &String| Ok((text.clone(), given(args, text)?));
     let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
-    let sides = Sides::new(&sides, args.explain).map_err(Exit::of_sweep)?;
+    let sides = Sides::new(&sides, args.explain, args.same).map_err(Exit::of_sweep)?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let known = stored.clone().map_or_else(Known::default, Known::stored_in);
     let interrupt = progress::interrupt()?;
@@ -41,13 +40,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
     if !args.json {
         // The options are known before the first result.
-        bar.print(&head(&sides.options(), &args.side))?;
+        bar.tell(&head(args, sides.differences()))?;
     }
     let rows = rows(args, &sides, &bar);
     let run = || sides.run(&known, &control, &|at, found| rows.put(at, (at, Some(found))));
     let tell = |found: &Comparison| {
         rows.finish(found.sides.iter().enumerate().map(|(at, side)| (at, (at, side.found.clone()))))?;
-        bar.print(&if args.json { exit::json(found)? } else { notes(found) })
+        if args.json { bar.print(&exit::json(found)?) } else { bar.tell(&notes(found)) }
     };
     let found = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::of_sweep)?));
     let found = found.map_err(Exit::of_sweep)?;
@@ -79,7 +78,7 @@ fn rows<'a>(args: &'a CompareArgs, sides: &'a Sides, bar: &'a Bar) -> Rows<'a, R
         let titles = if first.is_none() { table.titles() } else { String::new() };
         let (_, base) = first.get_or_insert_with(|| (at, found.clone()));
         let row = table.row(&cells(&sides.side(at, found, base.as_ref())));
-        if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
+        if args.json { Ok(()) } else { bar.tell(&(titles + &row)) }
     })
 }
 
@@ -96,7 +95,7 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
     for word in text.split_whitespace() {
         if word.contains('=') {
             doorbell_lab::say(&mut words, word).map_err(refused)?;
-        } else if Profile::names().any(|name| name == word) {
+        } else if Profile::names().any(|name| name == Profile::canonical(word)) {
             doorbell_lab::say(&mut words, &format!("profile={word}")).map_err(refused)?;
         } else if file.is_some() {
             return Err(refused(format!("{word} is a second file, but a side has at most one")));
@@ -113,14 +112,31 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
 }
 
 /// The text above the rows: the options that differ.
-fn head(options: &BTreeMap<String, Vec<serde_json::Value>>, names: &[String]) -> String {
+fn head(args: &CompareArgs, differ: &Differences) -> String {
     let mut text = String::new();
-    if !options.is_empty() {
-        let rows = options.iter().map(|(key, values)| {
-            [key.clone()].into_iter().chain(values.iter().map(shown)).collect::<Vec<String>>()
-        });
-        let table = table::columns(&header(&[("", Align::Left)], names), rows.collect());
-        let _ = write!(text, "Options that differ\n{table}\n");
+    let Differences { options, untyped, partial, same } = differ;
+    let is_typed = |key: &&String| !untyped.contains(key) && !partial.contains(key);
+    let typed: Vec<&String> = options.keys().filter(is_typed).collect();
+    let defaults = match args.same {
+        true => "Defaults that differ although --same was given",
+        false => "Defaults that differ; you typed none of these options (--same makes them alike)",
+    };
+    for (heading, keys) in [
+        ("Options that differ", typed),
+        (defaults, untyped.iter().collect()),
+        ("Options that only some sides have, with their defaults", partial.iter().collect()),
+    ] {
+        if !keys.is_empty() {
+            let rows = keys.iter().map(|key| {
+                [(*key).clone()].into_iter().chain(options[*key].iter().map(shown)).collect::<Vec<String>>()
+            });
+            let table = table::columns(&header(&[("", Align::Left)], &args.side), rows.collect());
+            let _ = write!(text, "{heading}\n{table}\n");
+        }
+    }
+    if !same.is_empty() {
+        let made: Vec<String> = same.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+        let _ = writeln!(text, "Alike because of --same: {}\n", made.join(", "));
     }
     text + "Result\n"
 }

@@ -1,5 +1,6 @@
 //! Exit codes and messages of the command.
 
+use crate::screen;
 use doorbell_lab::uncertainty::UncertaintyError;
 use doorbell_lab::{Duration, Ended, MeasuredTime};
 use std::io::{ErrorKind, Write};
@@ -145,6 +146,11 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
         Err(e) => Err(Exit::failed(format!("cannot write output: {e}"))),
         Ok(()) => Ok(()),
     }
+}
+
+/// Prints a text for people to stdout. In a terminal, its lines fit into the terminal's columns.
+pub(crate) fn tell(text: &str) -> Result<(), Exit> {
+    print(&screen::fit(text))
 }
 
 /// Whether output was printed after its reader had closed the pipe.

@@ -1,5 +1,6 @@
 //! Text about reruns and advice.
 
+use crate::screen;
 use crate::table::{self, Align};
 use doorbell_lab::{Advice, Gain, Lift, OperationTime, TogetherLift, change};
 use doorbell_nic::{Digits, Resource};
@@ -39,8 +40,10 @@ fn by_resource(lifts: &[&Lift]) -> Vec<String> {
     all.into_iter().map(|(_, more)| more).collect()
 }
 
-/// Text of a list that follows the word `begin`, broken into lines of at most [`WIDTH`] columns.
+/// Text of a list that follows the word `begin`, broken into lines of at most [`WIDTH`] columns, or of the
+/// terminal's columns.
 fn wrapped(begin: &str, all: &[String]) -> String {
+    let width = screen::columns().map_or(WIDTH, |columns| columns.min(WIDTH + 1) - 1);
     if all.is_empty() {
         return String::new();
     }
@@ -48,7 +51,7 @@ fn wrapped(begin: &str, all: &[String]) -> String {
     for (number, one) in all.iter().enumerate() {
         let last = lines.last_mut().expect("there is one");
         let separator = if number == 0 { "" } else { ", " };
-        match last.len() + separator.len() + one.len() > WIDTH {
+        match last.len() + separator.len() + one.len() > width {
             true => {
                 last.push(',');
                 lines.push(format!("  {}{one}", " ".repeat(begin.len())));
@@ -86,7 +89,7 @@ pub(crate) fn advice(all: Option<&[Advice]>) -> String {
     let star = |advice: &Advice| if advice.unsettled.is_some() { "*" } else { "" }.to_owned();
     let row = |advice: &Advice| vec![change(advice.change()), star(advice), advice.command.clone()];
     let header = [("changes the rate by", Align::Right), ("", Align::Left), ("command", Align::Left)];
-    let table = table::columns(&header, all.iter().map(row).collect());
+    let table = table::whole(&header, all.iter().map(row).collect());
     let note = match all.iter().any(|advice| advice.unsettled.is_some()) {
         true => "  * The measured rate may differ from the long-run rate: measure for longer.\n",
         false => "",

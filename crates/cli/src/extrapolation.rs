@@ -51,7 +51,7 @@ fn support(support: &Support) -> String {
 
 /// Text of the intervals that contain an answer with a probability of 90%.
 fn within(uncertainty: &Uncertainty, unit: &str) -> String {
-    let Uncertainty { runs, mops, latency_ns, model, because } = uncertainty;
+    let Uncertainty { runs, mops, latency_ns, model, as_measured, because } = uncertainty;
     let [least, most] = mops.map(|mops| Digits(mops, 2));
     let latency = match latency_ns {
         Some([least, most]) => format!("{least:.0} to {most:.0} ns"),
@@ -65,9 +65,10 @@ fn within(uncertainty: &Uncertainty, unit: &str) -> String {
     };
     format!(
         "Uncertainty: 90% interval {least} to {most} {unit}; mean latency {latency}\n  from {runs} runs \
-         with parameters drawn from their ranges, and a standard error of {} for the model itself\n  \
+         with parameters drawn from their ranges, and a standard error of {} for the model itself{}\n  \
          {causes}\n",
-        percent(*model)
+        percent(*model),
+        if *as_measured { "" } else { " with the measured values" }
     )
 }
 

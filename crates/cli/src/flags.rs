@@ -1,5 +1,6 @@
 //! Command-line flags. They are made from the fields of workloads and systems.
 
+use crate::help::VALUES;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
@@ -188,6 +189,7 @@ fn with_verbs(command: Command) -> Command {
          run --stats-json`. Options override the file. Only a file can describe machines that differ, by \
          tables named machine with a profile and a count, and threads that differ, by tables named class",
     );
+    let command = command.after_long_help(VALUES);
     command.arg(file).args(Workload::fields().into_iter().flat_map(|field| args(field, &usual(field))))
 }
 
@@ -249,7 +251,7 @@ impl clap::Args for SystemArgs {
             None => of_systems(field),
         };
         let flags = SystemArgs::fields().into_iter().flat_map(|field| args(field, &usual(field)));
-        command.arg(file).args(flags)
+        command.arg(file).args(flags).after_long_help(VALUES)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -262,6 +264,7 @@ impl clap::Args for CommonArgs {
         let verbs = Workload::fields().into_iter().flat_map(|field| args(field, &usual(field)));
         let systems = doorbell_lab::system_fields();
         let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
+        let command = command.after_long_help(VALUES);
         let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
         command.args(systems.map(|arg| arg.help_heading("All sides, for systems")))
     }
@@ -335,7 +338,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
             Says::Value(shown) if names_profile(field) => {
                 arg.value_name(shown).value_parser(ProfileParser).hide_possible_values(true)
             }
-            Says::Value(shown) => with_value(arg.value_name(shown), field.kind),
+            Says::Value(shown) => with_value(arg.value_name(shown), field),
         });
     }
     args
@@ -364,11 +367,14 @@ impl TypedValueParser for ProfileParser {
     }
 }
 
-fn with_value(arg: Arg, kind: FieldKind) -> Arg {
-    match kind {
+fn with_value(arg: Arg, field: &'static Field) -> Arg {
+    match field.kind {
         // The field itself reports a value that is out of range.
         FieldKind::Number { .. } => arg.allow_negative_numbers(true),
-        FieldKind::Name(names) => arg.value_parser(PossibleValuesParser::new(names)),
+        FieldKind::Name(names) => {
+            let values = names.iter().map(|name| possible(name, field.also));
+            arg.value_parser(PossibleValuesParser::new(values)).ignore_case(true)
+        }
         FieldKind::Time { .. }
         | FieldKind::Share(..)
         | FieldKind::Switch
@@ -376,6 +382,13 @@ fn with_value(arg: Arg, kind: FieldKind) -> Arg {
         | FieldKind::Tables(_)
         | FieldKind::Settings => arg,
     }
+}
+
+/// A name of a field. The field itself turns other words into the name.
+fn possible(name: &'static str, also: &'static [(&'static str, &'static str)]) -> PossibleValue {
+    let words = also.iter().filter(|(_, meant)| *meant == name).map(|(word, _)| (*word).to_owned());
+    let words = words.chain([name.to_owned()]).flat_map(|word| [word.replace('-', "_"), word]);
+    PossibleValue::new(name).aliases(words.filter(|word| word != name))
 }
 
 /// Help text of the usual value. Empty for a switch, and for a field without a usual value.

@@ -41,7 +41,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     };
     match args.json {
         true => exit::print_json(&told),
-        false => exit::print(&(report(&limits) + &told.text())),
+        false => exit::tell(&(report(&limits) + &told.text())),
     }
 }
 

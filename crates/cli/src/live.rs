@@ -62,7 +62,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&live)?
     } else {
-        exit::print(&report::text(&live))?
+        exit::tell(&report::text(&live))?
     }
     ended
 }

@@ -24,6 +24,7 @@ mod rows;
 mod run;
 #[cfg(test)]
 mod schemas;
+mod screen;
 mod signals;
 mod simulate;
 mod sweep;
@@ -43,10 +44,15 @@ fn completions(shell: clap_complete::Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
+/// The help text that a command line asks for, if clap's own text is not as good.
+fn help_of(error: &clap::Error) -> Option<String> {
+    if error.kind() == ErrorKind::DisplayHelp { help::asked() } else { None }
+}
+
 /// Handles an error of clap: prints help, or explains the mistake on the command line.
 fn refused(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        if let Some(text) = help::of_system().filter(|_| error.kind() == ErrorKind::DisplayHelp) {
+        if let Some(text) = help_of(error) {
             return exit::print(&text).map_or_else(ended, |()| ExitCode::SUCCESS);
         }
         error.exit();

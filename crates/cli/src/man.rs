@@ -25,8 +25,9 @@ fn page(command: &Command) -> std::io::Result<String> {
     let mut page = Vec::new();
     let source = concat!("doorbell ", env!("CARGO_PKG_VERSION"));
     Man::new(command.clone()).manual("Doorbell").source(source).render(&mut page)?;
-    // The text after a command's help lists the exit codes. Manual pages have a section for exit codes.
-    Ok(String::from_utf8_lossy(&page).replace(".SH EXTRA\n", ".SH EXIT STATUS\n"))
+    // The text after the help of `doorbell` lists the exit codes. After a command, it lists forms of values.
+    let title = if command.get_after_long_help().is_some() { "VALUES" } else { "EXIT STATUS" };
+    Ok(String::from_utf8_lossy(&page).replace(".SH EXTRA\n", &format!(".SH {title}\n")))
 }
 
 /// Writes the page of a command and the pages of its subcommands.

@@ -1,8 +1,10 @@
 //! Describes a mistake on the command line in one sentence: the mistake, where it is, and how to correct it.
 
 use crate::args::Args;
+use crate::help;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
+use doorbell_schema::Field;
 use std::error::Error;
 
 /// The sentence for an error of clap. Clap's own text has several lines.
@@ -61,10 +63,35 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
         return format!("{no_option}, but of {}", doorbell_schema::one_of(&others));
     }
     let options = options(command);
+    let synonyms = synonyms(option, &options);
+    if !synonyms.is_empty() {
+        return format!("{no_option}; did you mean `{}`?", synonyms.join("` or `"));
+    }
     match doorbell_schema::nearest(option, options.iter().map(String::as_str)) {
         Some(nearest) => format!("{no_option}; did you mean `{nearest}`?"),
         None => format!("{no_option}: `{} --help` lists them", name(command)),
     }
+}
+
+/// The options that people look for under the name of `option`: those of the systems that the command line
+/// names. Without a system, the first one counts, because the options of verbs come first.
+fn synonyms(option: &str, options: &[String]) -> Vec<String> {
+    let systems = help::named_systems();
+    let fields: Vec<&'static Field> = match systems.as_slice() {
+        [] => doorbell_lab::fields(),
+        systems => systems.iter().flat_map(|entry| entry.fields.iter().copied()).collect(),
+    };
+    let mut flags: Vec<String> = Vec::new();
+    for field in doorbell_schema::synonyms(option.trim_start_matches('-'), &fields) {
+        let flag = format!("--{}", field.key.replace('_', "-"));
+        if options.contains(&flag) && !flags.contains(&flag) {
+            flags.push(flag);
+        }
+    }
+    if systems.is_empty() {
+        flags.truncate(1);
+    }
+    flags
 }
 
 /// Says that `word` is not a subcommand of `command`, and lists the subcommands.

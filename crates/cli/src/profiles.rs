@@ -25,13 +25,18 @@ pub(crate) struct Described<'a> {
     parameters: &'a [Parameter],
     /// The measurements behind the profile.
     measured: &'a Measured,
-    /// Errors of the profile for these measurements; absent if it was set by hand.
+    /// Reasons why these measurements do not support the profile's values, one sentence each; empty if they
+    /// do.
+    unsupported: Vec<String>,
+    /// Errors of the profile for these measurements; absent if it was set by hand, or if they do not support
+    /// its values.
     #[serde(skip_serializing_if = "Option::is_none")]
     calibrated: Option<&'a Calibrated>,
 }
 
 impl<'a> Described<'a> {
     fn of(profile: &'a Profile) -> Described<'a> {
+        let unsupported = doorbell_lab::unsupported(profile);
         Described {
             name: &profile.name,
             title: &profile.title,
@@ -40,7 +45,8 @@ impl<'a> Described<'a> {
             set: profile.set().filter_map(|p| Some((p.name.clone(), Real::new(p.value)?))).collect(),
             parameters: &profile.parameters,
             measured: &profile.measured,
-            calibrated: profile.calibrated.as_ref(),
+            calibrated: profile.calibrated.as_ref().filter(|_| unsupported.is_empty()),
+            unsupported,
         }
     }
 }
@@ -53,10 +59,12 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             let profile = doorbell_lab::with_set(&profile, &set).map_err(Exit::bad_input)?;
             if args.data {
                 exit::print(&doorbell_lab::page(&profile))
+            } else if args.record {
+                exit::print(&profile.as_measured().to_string())
             } else if args.json {
                 exit::print_json(&Described::of(&profile))
             } else {
-                exit::print(&parameters(&profile))
+                exit::tell(&parameters(&profile))
             }
         }
         None => {
@@ -65,7 +73,7 @@ pub(crate) fn run(args: ProfilesArgs) -> Result<(), Exit> {
             if args.json {
                 exit::print_json(&profiles.iter().map(Described::of).collect::<Vec<_>>())
             } else {
-                exit::print(&list(&profiles))
+                exit::tell(&list(&profiles))
             }
         }
     }
@@ -130,8 +138,15 @@ fn parameters(profile: &Profile) -> String {
     let id = profile.device_id.as_ref().map_or(String::new(), |id| {
         format!("vendor_id {:#06x}, vendor_part_id {} ({})\n", id.vendor_id, id.vendor_part_id, id.source)
     });
-    let measured = measured(&profile.measured);
+    let measured = measured(&profile.measured) + &differences(profile);
     format!("{} ({}): {}\n{id}\n{table}\n{measured}", profile.name, profile.device.generation, profile.title)
+}
+
+/// The reasons why the measurements do not support the profile's values, a line each.
+fn differences(profile: &Profile) -> String {
+    // Text about the measurements states that there are none.
+    let reasons = if profile.measured.is_empty() { Vec::new() } else { doorbell_lab::unsupported(profile) };
+    reasons.into_iter().map(|reason| format!("{reason}\n")).collect()
 }
 
 /// Text about the measurements behind a profile.

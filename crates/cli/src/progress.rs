@@ -1,6 +1,7 @@
 //! The progress bar on stderr, and work that signals interrupt.
 
 use crate::exit::{self, Exit};
+use crate::screen;
 use crate::signals::{self, Interrupt};
 use doorbell_lab::{Duration as Time, Forecast, Pace, Watch};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -177,6 +178,11 @@ impl Bar {
             interrupt.store(true, Ordering::SeqCst);
         }
         printed
+    }
+
+    /// Prints a text for people. In a terminal, its lines fit into the terminal's columns.
+    pub(crate) fn tell(&self, text: &str) -> Result<(), Exit> {
+        self.print(&screen::fit(text))
     }
 }
 

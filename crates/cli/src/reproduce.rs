@@ -46,7 +46,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     if let Some(stored) = cache::stored() {
         ctx = ctx.stored_in(Arc::new(stored.fresh(args.fresh)));
     }
-    let rows = Rows::new(|table: String| if args.json { Ok(()) } else { bar.print(&table) });
+    let rows = Rows::new(|table: String| if args.json { Ok(()) } else { bar.tell(&table) });
     let each = |at: usize, claims: &[ClaimReport]| rows.put(at, section(selection.experiments[at], claims));
     let run = || {
         let report = doorbell_reproduce::reproduce(&ctx, &selection, &each);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         };
         rows.finish(sections(report, &selection.experiments))?;
         let plots: String = plots.iter().map(|plot| format!("Plot: {}\n", plot.display())).collect();
-        bar.print(&if args.json { exit::json(report)? } else { notes(report) + &plots })
+        if args.json { bar.print(&exit::json(report)?) } else { bar.tell(&(notes(report) + &plots)) }
     };
     let report = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::failed)?));
     let report = report.map_err(Exit::failed)?;

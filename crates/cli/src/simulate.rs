@@ -8,6 +8,7 @@ use crate::args::SimulateArgs;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::progress::{self, Bar};
+use crate::screen;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty::{self, Uncertainty};
 use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, SimulateError, Watch, Work};
@@ -60,7 +61,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
             supports: &doorbell_lab::supports(&run),
             uncertainty,
         };
-        if args.json { exit::json(&told) } else { Ok(text(&told, &asked)) }
+        if args.json { exit::json(&told) } else { Ok(screen::fit(&text(&told, &asked))) }
     };
     // A forced end prints the result of the run without that of its reruns.
     let forced = || watch.base().map_or(Ok(()), |base| bar.print(&said(&base, None)?));

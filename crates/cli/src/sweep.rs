@@ -12,10 +12,11 @@ use crate::exit::{self, Exit};
 use crate::progress::{self, Bar};
 use crate::report;
 use crate::rows::Rows;
+use crate::screen;
 use crate::table::{Align, Stream};
 use crate::trace::check_unused;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
-use doorbell_lab::{Control, Known};
+use doorbell_lab::{Control, Known, Workload};
 use doorbell_nic::{Digits, counted};
 use names::{name, name_of};
 use std::fmt::Write as _;
@@ -136,7 +137,7 @@ fn rows<'a>(
         let titles = if first { table.titles() } else { String::new() };
         first = false;
         let row = table.row(&cells(&over, &point));
-        if args.json { Ok(()) } else { bar.print(&(titles + &row)) }
+        if args.json { Ok(()) } else { bar.tell(&(titles + &row)) }
     })
 }
 
@@ -175,8 +176,8 @@ fn write_curves(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
 fn said(sweep: &Sweep, args: &SweepArgs, text: String) -> Result<String, Exit> {
     match (args.json, args.plot) {
         (true, _) => exit::json(sweep),
-        (false, true) => Ok(format!("{text}\n{}", terminal::plot(sweep))),
-        (false, false) => Ok(text),
+        (false, true) => Ok(format!("{}\n{}", screen::fit(&text), terminal::plot(sweep))),
+        (false, false) => Ok(screen::fit(&text)),
     }
 }
 
@@ -257,6 +258,7 @@ fn notes(sweep: &Sweep) -> String {
 fn columns(over: &[Axis]) -> Vec<(&str, Align, usize)> {
     let width = |axis: &Axis| axis.values.iter().map(|value| shown(value).chars().count()).max();
     let axes = over.iter().map(|axis| (axis.option.as_str(), Align::Right, width(axis).unwrap_or(0)));
+    let qps = is_over_qps(over).then_some(("QPs/NIC", Align::Right, 0));
     let found = [
         ("Mops", Align::Right, 6),
         ("", Align::Left, 9),
@@ -265,7 +267,12 @@ fn columns(over: &[Axis]) -> Vec<(&str, Align, usize)> {
         ("p99", Align::Right, 8),
         ("bottleneck", Align::Left, 0),
     ];
-    axes.chain(found).collect()
+    axes.chain(qps).chain(found).collect()
+}
+
+/// Whether the number of QPs is swept, so that the table shows the QPs of a NIC.
+fn is_over_qps(over: &[Axis]) -> bool {
+    over.iter().any(|axis| axis.option == Workload::qps.key)
 }
 
 /// A value of an option, as users write it.
@@ -276,6 +283,8 @@ fn shown(value: &serde_json::Value) -> String {
 fn cells(over: &[Axis], point: &Point) -> Vec<String> {
     let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
     let mut cells: Vec<String> = over.iter().map(|axis| point.value(&axis.option)).collect();
+    let qps = || point.qps_per_nic.map_or("-".to_owned(), |qps| qps.to_string());
+    cells.extend(is_over_qps(over).then(qps));
     let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
     cells.extend([
         Digits(point.found.mops, 2).to_string(),

@@ -27,7 +27,7 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     // A NIC keeps the contexts of all its QPs, of all classes together.
     let (classes, qps) = (w.classes(), connected_qps(w));
     let of_each = profiles.all().flat_map(|profile| {
-        let basis = basis_of(profile);
+        let basis = unsupported(profile);
         let verbs = classes.iter().flat_map(|class| {
             let verbs = class.workload.operations().iter();
             verbs.flat_map(|operation| of_verbs(profile, class.workload, operation, qps))
@@ -41,7 +41,7 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
 }
 
 fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
-    let basis = basis_of(profile).into_iter().chain(order_of_threads(profile, w));
+    let basis = unsupported(profile).into_iter().chain(order_of_threads(profile, w));
     let system = if known(profile) { of_system(profile, w) } else { Vec::new() };
     distinct(basis.chain(system))
 }
@@ -73,14 +73,20 @@ fn distinct(all: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// Sentences about a profile that hold for any request.
-fn basis_of(profile: &Profile) -> Vec<String> {
+/// The reasons why no measurement supports the values of a profile, for any request: one sentence each,
+/// without a full stop. Empty if the measurements support all values.
+pub fn unsupported(profile: &Profile) -> Vec<String> {
     let Profile { name, moved_to, .. } = profile;
     let unknown =
         (!known(profile)).then(|| format!("profile {name} names no measurements behind its parameters"));
     let moved = moved_to.as_ref().map(|_| format!("{name} is not the measured machine"));
-    let set = profile.set().map(|p| format!("{} is set by you, not from measurements", p.name));
-    unknown.into_iter().chain(moved).chain(set).collect()
+    let unrecorded = (known(profile) && profile.measured.machine.is_none()).then(|| {
+        format!(
+            "profile {name} does not record the values that its measurements support ([measured.machine])"
+        )
+    });
+    let differences = profile.differences().into_iter().map(|difference| difference.to_string());
+    unknown.into_iter().chain(moved).chain(unrecorded).chain(differences).collect()
 }
 
 /// The range that several measurements cover together, and their sources.
@@ -340,7 +346,7 @@ mod tests {
                 "profile cib has no inbound measurement of SEND over UD".into(),
             ),
             ("host = \"e7520\"", "cib on e7520 is not the measured machine".into()),
-            ("[set]\ntx.send_ns = 20", "tx.send_ns is set by you, not from measurements".into()),
+            ("[set]\ntx.send_ns = 20", "tx.send_ns is 20 ns, but the measurements support 50.7 ns".into()),
             ("profile = \"e7520-t4\"", "profile e7520-t4 has no measurement of SEND over RC".into()),
             (
                 "profile = \"e7520-on-die\"",
@@ -367,7 +373,7 @@ mod tests {
             ),
             (
                 "system = \"touch\"\nprofile = \"e7520-t4\"\nsize = 262144\nset = { tcp.mtu_bytes = 9000 }",
-                "tcp.mtu_bytes is set by you, not from measurements".into(),
+                "tcp.mtu_bytes is 9000 B, but the measurements support 1500 B".into(),
             ),
         ] {
             assert_eq!(asked(toml), [wanted], "{toml}");

@@ -23,7 +23,7 @@ pub mod vector_io;
 mod watch;
 
 pub use asked::{
-    Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with,
+    Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with, usual_of,
     usual_of_systems,
 };
 pub use doorbell_programs::steady::{Ended, Pace, Warmed};
@@ -37,7 +37,7 @@ pub use doorbell_workload::{
     Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
-pub use extrapolation::extrapolates;
+pub use extrapolation::{extrapolates, unsupported};
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use median::median;
 pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};

@@ -73,6 +73,19 @@ pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
     w.classes().into_iter().filter_map(of_class).reduce(|sum, qps| sum + qps)
 }
 
+/// Number of QPs in use by all classes, on the machine that has most of them.
+pub(crate) fn most_qps(w: &Resolved) -> u64 {
+    let of_class = |class: ResolvedClass<'_>| {
+        let groups = kinds(class.workload)[0].0.groups().into_iter();
+        let connected = class.workload.transport != QpType::Ud;
+        // A flow over unconnected QPs has no QP of its own.
+        let of_each =
+            groups.map(|group| group.senders.most.max(if connected { group.flows.most } else { 0 }));
+        of_each.max()
+    };
+    w.classes().into_iter().filter_map(of_class).sum()
+}
+
 /// Converts a pattern to the type of the module `limits`.
 pub(crate) fn nic_pattern(pattern: Pattern) -> NicPattern {
     match pattern {

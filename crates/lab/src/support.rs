@@ -2,7 +2,7 @@
 //! was set without them.
 
 use crate::asked::SystemWorkload;
-use crate::extrapolation::{Stated, dimensions};
+use crate::extrapolation::{Stated, dimensions, unsupported};
 use crate::limits::{connected_qps, nic_pattern};
 use crate::median::median;
 use crate::plan::{Run, Work};
@@ -29,9 +29,8 @@ pub struct Support {
 
 impl Support {
     fn of(of: String, profile: &Profile, ids: Vec<&String>) -> Support {
-        // The known errors do not apply to a profile with changed parameters or in another host.
-        let is_as_set = profile.set().next().is_none() && profile.moved_to.is_none();
-        let known = profile.calibrated.as_ref().filter(|_| is_as_set);
+        // The known errors do not apply to a profile with other values.
+        let known = profile.calibrated.as_ref().filter(|_| profile.is_measured_machine());
         let errors = known.map_or(Vec::new(), |known| errors(known, &ids));
         Support {
             of,
@@ -104,23 +103,29 @@ fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     vec![Support::of(format!("{} on {}", w.name(), profile.name), profile, ids)]
 }
 
-/// A Markdown page about the supporting data of a profile, and about the errors for these data.
+/// A Markdown page about the supporting data of a profile, and about the errors for these data. If the data
+/// do not support the profile's values, the page lists the reasons, and has no errors.
 pub fn page(profile: &Profile) -> String {
     let name = &profile.name;
-    let mut text = format!(
-        "# Data behind {name}\n\n{}.\n\nEach line is one [datum of the calibration](calibration.md#data). \
-         *Off* is Doorbell's error with this profile.\n*Left out* is the error with a profile that is set \
-         without the datum (to first order). Expect an error of this\nsize within the ranges of column \
-         *where*. Ranges that a source does not state are missing. Outside the ranges,\nonly `doorbell \
-         simulate --uncertainty` estimates an error. Statements without numbers have `-`. *Set by \
-         hand*\nmarks data from which a parameter was set by hand. Written from `profiles/{name}.toml`.\n\n",
-        profile.title
-    );
-    let Some(known) = &profile.calibrated else {
+    let reasons = unsupported(profile);
+    let mut text = format!("# Data behind {name}\n\n{}.\n\n", profile.title);
+    if reasons.is_empty() {
+        text += &format!("{WITH_ERRORS} Written from profile `{name}`.\n\n");
+    } else {
+        let reasons: String = reasons.iter().map(|reason| format!("- {reason}\n")).collect();
+        text += &format!("{WITHOUT_ERRORS}\n\n{reasons}\n");
+    }
+    let known = profile.calibrated.as_ref();
+    if known.is_none() && reasons.is_empty() {
         return text
             + "Its parameters were set by hand, so its error without a single number is not known.\n";
+    }
+    // The known errors do not apply to a profile with other values.
+    let known = known.filter(|_| reasons.is_empty());
+    text += match known {
+        Some(_) => "| what | where | datum | off | left out |\n|---|---|---|---|---|\n",
+        None => "| what | where | datum |\n|---|---|---|\n",
     };
-    text += "| what | where | datum | off | left out |\n|---|---|---|---|---|\n";
     for m in &profile.measured.verbs {
         let ranges = [
             ("size", m.size),
@@ -143,16 +148,36 @@ pub fn page(profile: &Profile) -> String {
     text
 }
 
+/// The introduction to a table of data with errors.
+const WITH_ERRORS: &str = "\
+Each line is one [datum of the calibration](calibration.md#data). *Off* is Doorbell's error with this profile.
+*Left out* is the error with a profile that is set without the datum (to first order). Expect an error of this
+size within the ranges of column *where*. Ranges that a source does not state are missing. Outside the ranges,
+only `doorbell simulate --uncertainty` estimates an error. Statements without numbers have `-`. *Set by hand*
+marks data from which a parameter was set by hand.";
+
+/// The introduction to a list of reasons, before a table of data without errors.
+const WITHOUT_ERRORS: &str = "\
+Each line of the table is one [datum of the calibration](calibration.md#data), with its ranges in column
+*where*. Doorbell's errors for these data are not known for this profile, because the data do not support its
+values:";
+
 /// A name as used in files.
 pub fn name_of(name: impl Serialize) -> String {
     serde_json::to_value(name).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
-/// A table row for each datum.
-fn rows<'a>(known: &Calibrated, what: &str, ranges: &str, ids: impl Iterator<Item = &'a String>) -> String {
+/// A table row for each datum, with its errors if they are known.
+fn rows<'a>(
+    known: Option<&Calibrated>,
+    what: &str,
+    ranges: &str,
+    ids: impl Iterator<Item = &'a String>,
+) -> String {
     let percent =
         |error: Option<f64>| error.map_or("-".to_owned(), |error| format!("{:+.1}%", error * 100.0));
     let row = |id: &String| {
+        let Some(known) = known else { return format!("| {what} | {ranges} | {id} |\n") };
         let met = known.data.iter().find(|datum| datum.id == *id);
         let (off, left_out) =
             met.map_or(("set by hand".into(), "-".into()), |met| (percent(met.error), percent(met.left_out)));

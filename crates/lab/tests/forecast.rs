@@ -132,7 +132,7 @@ fn uncertainty(toml: &str) {
 
 fn compare(one: &str, other: &str, explain: bool) {
     let sides = [("one".to_owned(), given(one)), ("other".to_owned(), given(other))];
-    let sides = Sides::new(&sides, explain).expect("they are valid");
+    let sides = Sides::new(&sides, explain, false).expect("they are valid");
     check(&format!("compare {one} and {other}"), |control| {
         drop(sides.run(&Known::default(), control, &|_, _| ()).expect("it has a result"));
     });

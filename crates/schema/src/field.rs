@@ -1,6 +1,6 @@
 //! Fields.
 
-use crate::{BadDuration, Duration, Given, Settings, Share, Value};
+use crate::{BadDuration, BadNumber, Duration, Given, NumberUnit, Settings, Share, Value};
 use doorbell_verbs::Span;
 
 /// One setting that a user can give: one key of a file, one or two flags.
@@ -18,6 +18,10 @@ pub struct Field {
     pub flags: Flags,
     /// Whether a table must have it.
     pub required: bool,
+    /// Names under which people look for the field. They are suggestions, not names of the field.
+    pub synonyms: &'static [&'static str],
+    /// Other words for its names, each with the name. They are only read, never written.
+    pub also: &'static [(&'static str, &'static str)],
 }
 
 /// The kind of a field's values.
@@ -25,8 +29,8 @@ pub struct Field {
 pub enum FieldKind {
     /// A whole number.
     Number {
-        /// Unit; empty for a count.
-        unit: &'static str,
+        /// Unit.
+        unit: NumberUnit,
         /// Smallest value.
         least: u64,
         /// Largest value, on any hardware.
@@ -111,17 +115,36 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 impl Field {
     const fn of(kind: FieldKind) -> Field {
-        Field { key: "", about: "", kind, usual: "", flags: Flags::Own("N"), required: false }
+        Field {
+            key: "",
+            about: "",
+            kind,
+            usual: "",
+            flags: Flags::Own("N"),
+            required: false,
+            synonyms: &[],
+            also: &[],
+        }
     }
 
     /// A count from `least` to `most`.
     pub const fn count(least: u64, most: u64) -> Field {
-        Field::of(FieldKind::Number { unit: "", least, most })
+        Field::of(FieldKind::Number { unit: NumberUnit::Count, least, most })
+    }
+
+    /// A number of things per second from `least` to `most`.
+    pub const fn per_second(least: u64, most: u64) -> Field {
+        Field::of(FieldKind::Number { unit: NumberUnit::PerSecond, least, most })
     }
 
     /// A number of bytes from `least` to `most`.
     pub const fn bytes(least: u64, most: u64) -> Field {
-        Field::of(FieldKind::Number { unit: "B", least, most }).shown("BYTES")
+        Field::of(FieldKind::Number { unit: NumberUnit::Bytes, least, most }).shown("BYTES")
+    }
+
+    /// A number of thousandths, from none to all.
+    pub const fn permille() -> Field {
+        Field::of(FieldKind::Number { unit: NumberUnit::Permille, least: 0, most: 1000 })
     }
 
     /// A yes or no.
@@ -184,6 +207,16 @@ impl Field {
         Field { flags: Flags::None, ..self }
     }
 
+    /// This field, for which people look under these names.
+    pub const fn synonyms(self, synonyms: &'static [&'static str]) -> Field {
+        Field { synonyms, ..self }
+    }
+
+    /// This field of names, with other words for them.
+    pub const fn also(self, also: &'static [(&'static str, &'static str)]) -> Field {
+        Field { also, ..self }
+    }
+
     /// This field as one that a table must have.
     pub const fn required(self) -> Field {
         Field { required: true, ..self }
@@ -221,14 +254,7 @@ impl Field {
     /// One sentence if the field cannot have this value.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
-            FieldKind::Number { unit: "B", .. } => {
-                Value::Number(bytes(text).map_err(|_| self.refuse_number(text))?)
-            }
-            FieldKind::Number { .. } => Value::Number(text.parse().map_err(|_| self.refuse_number(text))?),
             FieldKind::Switch => Value::Switch(text.parse().map_err(|_| self.refuse(text, "true or false"))?),
-            FieldKind::Name(_) | FieldKind::Time { .. } | FieldKind::Share(..) | FieldKind::Text => {
-                Value::Text(text.to_owned())
-            }
             FieldKind::Tables(_) => {
                 return Err(format!(
                     "{} consists of tables, so it can only be set in a \
@@ -237,8 +263,25 @@ impl Field {
                 ));
             }
             FieldKind::Settings => Value::Settings(self.setting(text)?),
+            _ => self.of_text(text)?,
         };
         check(self, &value).map(|()| value)
+    }
+
+    /// The value in a text, which a flag or a file gives.
+    ///
+    /// # Errors
+    /// One sentence if the text is not a number of the field.
+    pub(crate) fn of_text(&self, text: &str) -> Result<Value, String> {
+        match self.kind {
+            FieldKind::Number { unit, .. } => {
+                unit.read(text).map(Value::Number).map_err(|bad| self.refuse_number(text, &bad))
+            }
+            FieldKind::Name(names) => {
+                Ok(Value::Text(named(names, self.also, text).unwrap_or(text).to_owned()))
+            }
+            _ => Ok(Value::Text(text.to_owned())),
+        }
     }
 
     /// A setting written as `name=number`.
@@ -260,22 +303,21 @@ impl Field {
         format!("{} is {got}, but must be {wanted}", self.key)
     }
 
-    fn refuse_number(&self, text: &str) -> String {
+    fn refuse_number(&self, text: &str, bad: &BadNumber) -> String {
         let FieldKind::Number { unit, least, most } = self.kind else {
             return self.refuse(text, "a whole number");
         };
-        let wanted = if unit == "B" {
-            "a whole number of bytes, also as 2KiB, 2MiB or 2GiB"
-        } else {
-            "a whole number"
-        };
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        match text.strip_prefix('-') {
-            Some(rest) if digits(rest) => self.refuse(text, &format!("at least {least}")),
-            // Digits that do not parse are too many.
-            None if digits(text) => self.refuse(text, &format!("at most {most}")),
-            None if text.is_empty() => self.refuse("empty", wanted),
-            _ => self.refuse(text, wanted),
+        match bad {
+            BadNumber::Negative => self.refuse(text, &format!("at least {least}")),
+            BadNumber::TooLarge => self.refuse(text, &format!("at most {most}")),
+            BadNumber::Form if text.is_empty() => self.refuse("empty", unit.wanted()),
+            BadNumber::Form => {
+                let meant = unit.meant(text).map(|meant| format!("; did you mean {meant}?"));
+                self.refuse(text, unit.wanted()) + &meant.unwrap_or_default()
+            }
+            BadNumber::Ambiguous(_) => {
+                format!("{} is {text}, which {}", self.key, bad.readings().unwrap_or_default())
+            }
         }
     }
 
@@ -283,7 +325,7 @@ impl Field {
     pub fn range(&self) -> String {
         match self.kind {
             FieldKind::Number { unit, least, most } => {
-                let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+                let unit = if unit == NumberUnit::Bytes { " B" } else { "" };
                 // A number that only hardware limits has no upper bound here.
                 match most >= u64::from(u32::MAX) {
                     true => format!("from {least}{unit}"),
@@ -320,20 +362,19 @@ impl Field {
     }
 }
 
-/// Units of bytes on a command line, with the power of two that each stands for.
-const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-
 const GIB: u64 = 1 << 30;
 
-/// A number of bytes on a command line: a whole number, or one such as `256KiB`, `4MiB` or `1GiB`.
-///
-/// # Errors
-/// In words, if it is not a number of bytes, or exceeds 64 bits.
-fn bytes(text: &str) -> Result<u64, String> {
-    let unit = UNITS.into_iter().find(|(unit, _)| text.ends_with(unit));
-    let (digits, bits) = unit.map_or((text, 0), |(unit, bits)| (&text[..text.len() - unit.len()], bits));
-    let number: u64 = digits.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
-    number.checked_mul(1 << bits).ok_or_else(|| "number too large to fit in target type".to_owned())
+/// The name that a text means: the name itself in capitals or small letters, with `_` for `-`, or another
+/// word for the name.
+pub fn named(
+    names: &[&'static str],
+    also: &[(&'static str, &'static str)],
+    text: &str,
+) -> Option<&'static str> {
+    let written = text.replace('_', "-");
+    let is_meant = |name: &str| name.eq_ignore_ascii_case(&written);
+    let own = names.iter().copied().find(|name| is_meant(name));
+    own.or_else(|| also.iter().find(|(word, _)| is_meant(word)).map(|(_, name)| *name))
 }
 
 /// The longest time that a field may have. Nobody simulates longer, and it is far from the end of a 64-bit
@@ -351,7 +392,7 @@ pub fn check(field: &Field, value: &Value) -> Result<(), String> {
             Err(format!("{key} is {n}, but must be at least {least}"))
         }
         (FieldKind::Number { unit, most, .. }, Value::Number(n)) if *n > most => {
-            let gib = (unit == "B" && most >= GIB && most.is_multiple_of(GIB))
+            let gib = (unit == NumberUnit::Bytes && most >= GIB && most.is_multiple_of(GIB))
                 .then(|| format!(" ({}GiB)", most / GIB));
             Err(format!("{key} is {n}, but must be at most {most}{}", gib.unwrap_or_default()))
         }
@@ -465,8 +506,20 @@ mod tests {
             (SIZE, "101", "size is 101, but must be at most 100"),
             (SIZE, "-1", "size is -1, but must be at least 1"),
             (SIZE, "99999999999999999999", "size is 99999999999999999999, but must be at most 100"),
-            (SIZE, "-", "size is -, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB"),
-            (SIZE, "much", "size is much, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB"),
+            (SIZE, "-", "size is -, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G"),
+            (SIZE, "much", "size is much, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G"),
+            (SIZE, "4KB", "size is 4KB, which may mean 4000 bytes or 4KiB: write one of these"),
+            (SIZE, "1k", "size is 1024, but must be at most 100"),
+            (
+                SIZE,
+                "4m",
+                "size is 4m, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G; did you mean 4M?",
+            ),
+            (
+                Field::per_second(0, 9).named("rate", ""),
+                "70%",
+                "rate is 70%, but must be a whole number per second, ",
+            ),
             (FAST, "1", "fast is 1, but must be true or false"),
             (Field::time().named("warmup", ""), "3", "warmup: `3` is not a duration"),
             (
@@ -481,11 +534,24 @@ mod tests {
             assert!(error.starts_with(wanted), "{error}");
         }
         assert_eq!(SIZE.parse("64"), Ok(Value::Number(64)));
-        assert_eq!(bytes("256KiB"), Ok(256 << 10));
-        for not_bytes in ["KiB", "1.5MiB", "99999999999GiB", "1kB"] {
-            assert!(bytes(not_bytes).is_err(), "{not_bytes}");
-        }
+        assert_eq!(Field::bytes(1, 9000).named("size", "").parse("4k"), Ok(Value::Number(4096)));
+        assert_eq!(Field::count(1, 9000).named("qps", "").parse("4k"), Ok(Value::Number(4000)));
+        assert_eq!(Field::permille().named("puts", "").parse("5%"), Ok(Value::Number(50)));
         assert_eq!(FAST.parse("true"), Ok(Value::Switch(true)));
+    }
+
+    #[test]
+    fn a_name_has_other_words() {
+        let field = Field::name(&["read", "compare-swap"]).also(&[("cas", "compare-swap")]).named("verb", "");
+        for (text, name) in [
+            ("READ", "read"),
+            ("Compare_Swap", "compare-swap"),
+            ("cas", "compare-swap"),
+            ("CAS", "compare-swap"),
+        ] {
+            assert_eq!(field.parse(text), Ok(Value::Text(name.to_owned())), "{text}");
+        }
+        assert_eq!(field.parse("faa"), Err("verb is `faa`, but must be read or compare-swap".to_owned()));
     }
 
     #[test]

@@ -171,10 +171,23 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
 }
 
 /// The field that an unknown key may be meant for. If the key is the name of a flag, it is the flag's field,
-/// with its value if the flag sets one. Otherwise it is the nearest key.
+/// with its value if the flag sets one. Otherwise it is the field with this synonym, or the nearest key.
 pub fn meant(key: &str, fields: &[&'static Field]) -> Option<String> {
     let of_a_flag = fields.iter().find_map(|field| of_flag(key, field));
-    of_a_flag.or_else(|| nearest(key, fields.iter().map(|field| field.key)).map(str::to_owned))
+    let of_a_synonym = || {
+        let keys: Vec<&str> = synonyms(key, fields).map(|field| field.key).collect();
+        (!keys.is_empty()).then(|| keys.join("` or `"))
+    };
+    of_a_flag
+        .or_else(of_a_synonym)
+        .or_else(|| nearest(key, fields.iter().map(|field| field.key)).map(str::to_owned))
+}
+
+/// The fields that people look for under this name. A field for a verb and a field for a system may share a
+/// synonym.
+pub fn synonyms<'f>(key: &str, fields: &'f [&'static Field]) -> impl Iterator<Item = &'static Field> + 'f {
+    let key = key.replace('-', "_").to_ascii_lowercase();
+    fields.iter().copied().filter(move |field| field.synonyms.contains(&key.as_str()))
 }
 
 fn unknown(key: &str, fields: &[&'static Field]) -> String {
@@ -262,7 +275,8 @@ impl<'de> Visitor<'de> for ValueOf {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Option<Value>, E> {
-        self.checked(Value::Text(text.to_owned()))
+        let value = self.0.of_text(text).map_err(E::custom)?;
+        self.checked(value)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Option<Value>, E> {

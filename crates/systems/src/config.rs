@@ -13,11 +13,11 @@ schema! {
     /// Clients. Each client is a thread with a core of its own.
     pub struct Clients {
         /// Number of clients.
-        clients: u32 = Field::count(1, 16_384),
+        clients: u32 = Field::count(1, 16_384).synonyms(&["nodes", "hosts", "machines", "threads"]),
         /// Clients on each machine.
         clients_per_machine: u32 = Field::count(1, MOST_OF_MACHINE as u64),
         /// Operations that a client keeps outstanding.
-        outstanding: u32 = Field::count(1, 512),
+        outstanding: u32 = Field::count(1, 512).synonyms(&["depth", "queue_depth", "iodepth", "inflight"]),
         /// Clients send a window of operations, wait for all of them, and then send the next window.
         windows: bool = Field::switch()
             .flags(&[Flag::no(
@@ -114,7 +114,7 @@ schema! {
         /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
         /// PUTs in each thousand operations.
-        put_permille: u32 = Field::count(0, 1000),
+        put_permille: u32 = Field::permille(),
     }
 }
 
@@ -122,7 +122,7 @@ schema! {
     /// Values of any length.
     pub struct Values {
         /// Bytes of a value.
-        value: u32 = Field::bytes(1, 3900),
+        value: u32 = Field::bytes(1, 3900).synonyms(&["payload", "value_size", "size"]),
     }
 }
 

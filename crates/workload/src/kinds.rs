@@ -42,6 +42,20 @@ impl Verb {
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Verb::ALL);
 
+    /// Other words for names.
+    pub(crate) const ALSO: &'static [(&'static str, &'static str)] = &[
+        ("cas", "compare-swap"),
+        ("compare-and-swap", "compare-swap"),
+        ("faa", "fetch-add"),
+        ("fetch-and-add", "fetch-add"),
+    ];
+
+    /// The verb of a name, in capitals or small letters, or of another word for the name.
+    pub(crate) fn named(text: &str) -> Option<Verb> {
+        let name = doorbell_schema::named(Verb::NAMES, Verb::ALSO, text)?;
+        Verb::ALL.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb)
+    }
+
     /// Name in options and files.
     pub fn name(self) -> &'static str {
         Verb::NAMES[self as usize]

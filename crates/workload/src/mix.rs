@@ -1,6 +1,7 @@
 //! Mixes: the operations that are posted, and their frequencies.
 
 use crate::Verb;
+use doorbell_schema::NumberUnit;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -51,28 +52,25 @@ impl FromStr for Item {
             format!("`{text}` in a mix has no weight; {EXAMPLES}, each item with its weight after a colon")
         })?;
         let (name, size) = match what.split_once('/') {
-            Some((name, size)) => (name, Some(number(size, "number of bytes")?)),
+            Some((name, size)) => (name, Some(bytes(size)?)),
             None => (what, None),
         };
-        let verb = Verb::ALL.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb);
-        let verb = verb.ok_or_else(|| {
+        let verb = Verb::named(name).ok_or_else(|| {
             format!("`{name}` in a mix is not a verb; the verbs are {}", Verb::NAMES.join(", "))
         })?;
-        match number(weight, "weight")? {
+        match doorbell_schema::weight(weight, &in_mix(weight), &format!("weight; {EXAMPLES}"))? {
             0 => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
             weight => Ok(Item { verb, size, weight }),
         }
     }
 }
 
-fn number(text: &str, what: &str) -> Result<u32, String> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or_else(|| {
-        format!(
-            "`{text}` in a mix is not a {what}; \
-         {EXAMPLES}"
-        )
-    })
+fn in_mix(text: &str) -> String {
+    format!("`{text}` in a mix")
+}
+
+fn bytes(text: &str) -> Result<u32, String> {
+    NumberUnit::Bytes.read_part(text, &in_mix(text), &format!("number of bytes; {EXAMPLES}"))
 }
 
 impl FromStr for Mix {
@@ -80,6 +78,9 @@ impl FromStr for Mix {
 
     fn from_str(text: &str) -> Result<Mix, String> {
         let items: Vec<Item> = text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>()?;
+        let weights =
+            text.split(',').map(|item| item.split_once(':').map_or("", |(_, weight)| weight.trim()));
+        doorbell_schema::check_percentages(&weights.collect::<Vec<_>>())?;
         match items.len() {
             more if more > MOST_ITEMS => {
                 Err(format!("a mix has at most {MOST_ITEMS} items, but this mix has {more}"))
@@ -148,6 +149,7 @@ mod tests {
             (QpType::Rc, Pattern::Inbound, Window::PerThread(16), 1)
         );
         assert_eq!((r.longest(), r.longest_send(), r.longest_inline()), (4096, 0, 0));
+        assert_eq!(from("mix = \"READ:95%, write/4k:5%\"\nsize = 64").unwrap().mix(), r.mix());
         let r = from("mix = \"send:1,send/2000:1\"").unwrap();
         let of_sends = (r.transport, r.pattern, r.signal_every, r.inline_up_to());
         assert_eq!(of_sends, (QpType::Ud, Pattern::Outbound, 16, Some(900)));
@@ -183,6 +185,8 @@ mod tests {
         for (toml, said) in [
             ("mix = \"\"", "`` in a mix has no weight; write a mix as read:95,write:5"),
             ("mix = \"read:1,\"", "`` in a mix has no weight"),
+            ("mix = \"read/4KB:1\"", "`4KB` in a mix may mean 4000 bytes or 4KiB: write one of these"),
+            ("mix = \"read:95%,write:5\"", "some weights are percentages: write all of them with %, or none"),
             (
                 "mix = \"reed:1\"",
                 "`reed` in a mix is not a verb; the verbs are send, write, read, fetch-add, compare-swap",

@@ -1,6 +1,6 @@
 //! The profiles of the machines of a run.
 
-use crate::{Resolved, Workload, WorkloadError};
+use crate::{MachineGroup, Resolved, Workload, WorkloadError};
 use doorbell_nic::{More, Profile, ProfileError};
 use doorbell_schema::Settings;
 use serde::Serialize;
@@ -83,7 +83,7 @@ impl Workload {
     /// first group.
     fn host_name(&self) -> Option<&str> {
         let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
-        self.host.as_deref().or_else(of_group)
+        self.host.as_deref().or_else(of_group).map(Profile::canonical_host)
     }
 
     /// Loads the profiles of the workload's machines.
@@ -93,6 +93,7 @@ impl Workload {
         let set = self.set.as_ref().or_else(of_group);
         let first = load(self.profile_name(), self.host_name(), set)?;
         let others = self.machine.iter().flatten().skip(1);
+        let others = others.map(MachineGroup::canonical);
         let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
         Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }

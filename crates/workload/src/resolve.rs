@@ -3,7 +3,10 @@
 use crate::error::{at_most, invalid};
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{ranges, sum};
-use crate::{Item, Mix, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
+use crate::{
+    Item, MachineGroup, Mix, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError,
+};
+use doorbell_nic::Profile;
 use doorbell_schema::{Duration, Schema, Share};
 use doorbell_verbs::{QpType, Span};
 
@@ -52,9 +55,9 @@ impl Workload {
         let one = items[0];
         let filled = Workload {
             profile: Some(self.profile_name().to_owned()),
-            host: self.host.clone(),
+            host: self.host.as_deref().map(|host| Profile::canonical_host(host).to_owned()),
             set: self.set.clone(),
-            machine: self.machine.clone(),
+            machine: self.machine.as_ref().map(|all| all.iter().map(MachineGroup::canonical).collect()),
             class: None,
             verb: self.mix.is_none().then_some(one.0),
             mix: self.mix.is_some().then(|| mix_of(&items)),

@@ -51,6 +51,12 @@ impl MachineGroup {
         Field::text().usual("the profile's own").named("host", HOST),
         Field::settings().usual("none").named("set", SET),
     ];
+
+    /// This group with the names of built-in profiles and hosts as Doorbell writes them.
+    pub(crate) fn canonical(&self) -> MachineGroup {
+        let host = self.host.as_deref().map(|host| Profile::canonical_host(host).to_owned());
+        MachineGroup { profile: Profile::canonical(&self.profile).to_owned(), host, ..self.clone() }
+    }
 }
 
 /// Number of machines in all groups.
@@ -63,7 +69,7 @@ schema! {
     pub struct Workload;
 
     /// Built-in profile or path of a profile's TOML file; if machines differ, the first group's.
-    profile: String = Field::text().shown("NAME").usual("cib"),
+    profile: String = Field::text().synonyms(&["nic", "card", "hca", "rnic"]).shown("NAME").usual("cib"),
     /// Host that holds the NIC: a host's name, such as e7520, or a profile with this host.
     host: String | absent = Field::text().shown("NAME").usual("the profile's own"),
     /// Parameters of the profile to override, by their names in `doorbell profiles NAME`, such as
@@ -76,23 +82,33 @@ schema! {
     /// inherits the other options of the workload.
     class: Vec<ThreadClass> | absent = Field::tables(ThreadClass::FIELDS).usual("one class"),
     /// Verb.
-    verb: Verb | null = Field::name(Verb::NAMES).usual("send, if no mix is given"),
+    verb: Verb | null = Field::name(Verb::NAMES)
+        .also(Verb::ALSO)
+        .synonyms(&["op", "operation", "opcode"])
+        .usual("send, if no mix is given"),
     /// Operations to draw from, instead of verb: items VERB:WEIGHT or, with a size of their own,
     /// VERB/SIZE:WEIGHT, such as read:95,write:5.
     mix: Mix | absent = Field::text().shown("ITEMS").usual("none"),
     /// Transport.
-    transport: QpType = Field::name(TRANSPORTS).usual("ud for send, uc for write, rc for other verbs; rc \
-         for a mix of these"),
+    transport: QpType = Field::name(TRANSPORTS)
+        .synonyms(&["qp_type", "service"])
+        .usual("ud for send, uc for write, rc for other verbs; rc for a mix of these"),
     /// Payload in bytes.
-    size: u32 | null = Field::bytes(0, ANY).usual("32, atomics 8"),
+    size: u32 | null = Field::bytes(0, ANY)
+        .synonyms(&["payload", "message_size", "msg_size", "length", "len", "bs", "block_size"])
+        .usual("32, atomics 8"),
     /// Machines, at least 2.
-    machines: u32 = Field::count(2, 1024).shown("M").usual("8"),
+    machines: u32 = Field::count(2, 1024).synonyms(&["nodes", "hosts", "servers"]).shown("M").usual("8"),
     /// Threads of each machine, one per core.
     threads: u32 = Field::count(1, ANY).shown("T").usual("all cores of a socket"),
     /// QPs of each posting thread.
-    qps: u32 = Field::count(1, ANY).shown("Q").usual("one per peer; one on UD"),
+    qps: u32 = Field::count(1, ANY)
+        .synonyms(&["queue_pairs", "connections"])
+        .shown("Q")
+        .usual("one per peer; one on UD"),
     /// Operations outstanding per thread, on all its QPs together.
     window: u32 | null = Field::count(1, ANY)
+        .synonyms(&["depth", "queue_depth", "iodepth", "inflight", "tx_depth"])
         .shown("W")
         .usual("16, or 2B of batch, if each operation is signalled and window_per_qp is not given"),
     /// Operations outstanding per QP, instead of per thread.
@@ -116,9 +132,12 @@ schema! {
     /// Socket that holds the memory of the responding threads.
     peer_memory_socket: u32 | absent = Field::count(0, 3).shown("S").usual("the socket of each thread's core"),
     /// Work requests per doorbell, at most the window.
-    batch: u32 = Field::count(1, ANY).shown("B").usual("1"),
+    batch: u32 = Field::count(1, ANY).synonyms(&["postlist", "post_list"]).shown("B").usual("1"),
     /// Signal one of this many operations of a QP.
-    signal_every: u32 = Field::count(1, ANY).shown("S").usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
+    signal_every: u32 = Field::count(1, ANY)
+        .synonyms(&["signal", "signaled", "cq_mod"])
+        .shown("S")
+        .usual("16 for send and write and a mix of these, fewer if the window needs it, else 1; 1 with think and open arrivals"),
     /// Give each QP a CQ of its own instead of one per thread; with a shared window, a thread polls only the
     /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
@@ -157,7 +176,7 @@ schema! {
     /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
     arrivals: Arrivals | absent = Field::name(Arrivals::NAMES).usual("closed"),
     /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
-    rate: u64 | absent = Field::count(0, 10_000_000_000).usual("0"),
+    rate: u64 | absent = Field::per_second(0, 10_000_000_000).synonyms(&["iops", "throughput"]).usual("none"),
     /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
     think: Duration | absent = Field::time().usual("0s"),
     /// Counters of a responder machine, for atomics.
@@ -173,7 +192,9 @@ schema! {
     /// Virtual time before measurement begins, such as 500us.
     warmup: Duration | absent = Field::time().usual("until rate and latency are steady"),
     /// Virtual time to measure, such as 2ms.
-    duration: Duration | absent = Field::positive_time().usual("until the intervals are within the precision"),
+    duration: Duration | absent = Field::positive_time()
+        .synonyms(&["runtime", "time"])
+        .usual("until the intervals are within the precision"),
     /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is given.
     precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
     /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that
@@ -424,7 +445,7 @@ impl Workload {
     /// Name or path of the workload's profile. With groups, the profile of the first group.
     pub fn profile_name(&self) -> &str {
         let of_group = || self.machine.as_ref()?.first().map(|group| group.profile.as_str());
-        self.profile.as_deref().or_else(of_group).unwrap_or("cib")
+        Profile::canonical(self.profile.as_deref().or_else(of_group).unwrap_or("cib"))
     }
 
     /// Checks that groups replace `profile` and `machines`, and that they are valid.

@@ -19,7 +19,7 @@ pub(super) fn run(args: &CompareArgs, file: &Path) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&changes)?;
     } else {
-        exit::print(&report(&changes, &old, new))?;
+        exit::tell(&report(&changes, &old, new))?;
     }
     match changes.numbers.iter().filter(|number| number.beyond).count() {
         0 => Ok(()),

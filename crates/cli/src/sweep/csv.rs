@@ -24,12 +24,12 @@ pub(super) fn lines<'a>(
 fn header(over: &[Axis]) -> String {
     let options = over.iter().map(|axis| axis.option.as_str());
     let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
-    let header = options.chain(found).chain(["bottleneck", "unsettled"]);
+    let header = options.chain(found).chain(["bottleneck", "unsettled", "qps_per_nic"]);
     line(header.map(str::to_owned))
 }
 
 /// Cells of a point. The cell of an unknown value is empty.
-fn cells(point: &Point) -> [String; 10] {
+fn cells(point: &Point) -> [String; 11] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
     let (interval, latency) = (&point.found.interval, &point.found.latency_ns);
@@ -44,6 +44,7 @@ fn cells(point: &Point) -> [String; 10] {
         point.found.dropped.to_string(),
         point.found.bottleneck.class_name().to_owned(),
         interval.unsettled.clone().unwrap_or_default(),
+        whole(point.qps_per_nic),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the command as users call it.
 
+use crate::common::library;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -40,7 +41,7 @@ fn explains_itself_in_one_screen() {
     assert!(output.status.success());
     let text = stdout(&output);
     assert!(text.lines().count() <= 40, "{text}");
-    assert!(text.lines().all(|l| l.len() <= 100), "{text}");
+    assert!(text.lines().all(|l| l.len() <= 80), "{text}");
     for command in ["simulate", "limits", "profiles", "reproduce"] {
         assert!(text.contains(&format!("doorbell {command}")), "{text}");
     }
@@ -59,13 +60,22 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "simulate --system consolidate --theta 1 --marked 4",
             "4 blocks are marked for consolidation, but with theta 1",
         ),
+        ("simulate --size 4KB", "size is 4KB, which may mean 4000 bytes or 4KiB: write one of these"),
+        (
+            "simulate --rate 70%",
+            "rate is 70%, but must be a whole number per second, also as 45k, 45M or 45e6",
+        ),
+        (
+            "simulate --system herd-kv --put-permille 0.05%",
+            "put_permille is 0.05%, but must be a whole number of thousandths, also as 5% or 0.5%",
+        ),
         ("simulate --profile=", "the name of the profile is empty; there are cib, "),
         ("simulate --size=-1", "size is -1, but must be at least 0"),
         ("limits --size -1", "size is -1, but must be at least 0"),
         ("simulate --size 99999999999999999999", "but must be at most 4294967295"),
         (
             "simulate --size=",
-            "size is empty, but must be a whole number of bytes, also as 2KiB, 2MiB or 2GiB",
+            "size is empty, but must be a whole number of bytes, also as 4k, 4KiB, 2M or 2G",
         ),
         (
             "simulate --verb read --remote-region 1TiB",
@@ -154,6 +164,21 @@ fn a_bad_command_line_exits_2() {
             "limits --qwerty",
             "`--qwerty` is not an option of `doorbell limits`: `doorbell limits --help` lists them",
         ),
+        (
+            "simulate --nodes 4",
+            "`--nodes` is not an option of `doorbell simulate`; did you mean `--machines`?",
+        ),
+        ("limits --payload 4", "`--payload` is not an option of `doorbell limits`; did you mean `--size`?"),
+        ("simulate --depth 4", "`--depth` is not an option of `doorbell simulate`; did you mean `--window`?"),
+        (
+            "simulate --system rpc --depth 4",
+            "`--depth` is not an option of `doorbell simulate`; did you mean `--outstanding`?",
+        ),
+        (
+            "simulate --system rpc --payload 64",
+            "`--payload` is not an option of `doorbell simulate`; did you mean `--request-size` or `--reply-size`?",
+        ),
+        ("live --nodes 4", "`--nodes` is not an option of `doorbell live`; did you mean `--clients`?"),
         ("run --stast -- ls", "`--stast` is not an option of `doorbell run`; did you mean `--stats`?"),
         ("cache clar", "`clar` is not a command of `doorbell cache`, which has clear; did you mean `clear`?"),
         ("simulate --size", "--size needs a value: --size <BYTES>"),
@@ -294,11 +319,14 @@ const COMMANDS: [&str; 9] =
 
 /// The options that the help of a command lists, with dashes.
 fn options(command: &str) -> Vec<String> {
-    let output = words(&format!("{command} --help"));
+    let output = words(&format!("{command} --help-all"));
+    assert!(output.status.success(), "{command}: {output:?}");
     let listed = stdout(&output).lines().filter_map(|line| line.trim_start().strip_prefix("--"));
     let name =
         |line: &str| line.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next().map(str::to_owned);
-    listed.filter_map(name).map(|name| format!("--{name}")).collect()
+    let options: Vec<String> = listed.filter_map(name).map(|name| format!("--{name}")).collect();
+    assert!(!options.is_empty(), "{command}: {output:?}");
+    options
 }
 
 #[test]
@@ -314,6 +342,21 @@ fn completions_know_every_option() {
     for option in ["--signal-every", "--no-inline", "--put-permille"] {
         assert!(options("simulate").contains(&option.to_owned()), "{option}");
     }
+    for option in ["--stats", "--help-all"] {
+        assert!(options("run").contains(&option.to_owned()), "{option}");
+    }
+}
+
+/// Words after the program belong to the program.
+#[test]
+fn help_of_a_run_is_not_help_of_its_program() {
+    for line in ["run --help-all", "run --stats --help-all -- ls"] {
+        let output = words(line);
+        assert!(output.status.success() && stdout(&output).contains("--stats-json"), "{line}: {output:?}");
+    }
+    let library = library().to_str().unwrap();
+    let output = doorbell(&["run", "--lib", library, "/nonexistent/program", "--help-all"]);
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
 }
 
 #[test]
@@ -628,6 +671,58 @@ fn what_rests_on_extrapolation_is_said() {
     let text = words("profiles cx");
     assert!(stdout(&text).contains("send over UD, inbound   ATC'16, Table 5\n"), "{text:?}");
     assert!(stdout(&words("profiles e7520-on-die")).contains("\nThe profile names no measurements behind"));
+    assert_eq!((&shown["unsupported"], shown["calibrated"].is_object()), (&serde_json::json!([]), true));
+}
+
+#[test]
+fn a_profile_with_other_values_has_no_errors_of_its_base() {
+    const PACKET: &str = "value = 70, basis = \"assumed\", reason = \"tried\", range = [60, 80]";
+    let text =
+        format!("name = \"mine\"\ntitle = \"mine\"\nbase = \"cib\"\n[rx]\npacket_ns = {{ {PACKET} }}\n");
+    let path = file("other-values.toml", &text);
+    let said = |option: &str| {
+        let output = doorbell(&["profiles", path.to_str().unwrap(), option]);
+        assert!(output.status.success(), "{output:?}");
+        stdout(&output).to_owned()
+    };
+    const REASON: &str = "rx.packet_ns is 70 ns, but the measurements support 66.2 ns";
+    let json: serde_json::Value = serde_json::from_str(&said("--json")).unwrap();
+    assert_eq!(
+        (&json["unsupported"], &json["calibrated"]),
+        (&serde_json::json!([REASON]), &serde_json::json!(null))
+    );
+    let page = said("--data");
+    assert!(page.contains(&format!("\n- {REASON}\n")) && !page.contains("Expect an error"), "{page}");
+    // Both outputs state the errors of a base whose values did not change.
+    let data = stdout(&words("profiles cib --data")).to_owned();
+    assert!(data.contains("Expect an error") && data.contains("| left out |"), "{data}");
+}
+
+/// The resolved workload of a line, which is not simulated.
+fn resolved(line: &str) -> serde_json::Value {
+    let output = words(&format!("limits {line} --json"));
+    assert!(output.status.success(), "{line}: {output:?}");
+    serde_json::from_str::<serde_json::Value>(stdout(&output)).unwrap()["workload"].take()
+}
+
+#[test]
+fn numbers_and_names_are_read_as_people_write_them() {
+    for (typed, plain) in [
+        ("--size 4k", "--size 4096"),
+        ("--size 4KiB", "--size 4096"),
+        ("--verb READ --size 1M", "--verb read --size 1048576"),
+        ("--arrivals poisson --rate 45M", "--arrivals poisson --rate 45000000"),
+        ("--arrivals poisson --rate 45e6", "--arrivals poisson --rate 45000000"),
+        ("--arrivals Poisson --rate 45_000_000", "--arrivals poisson --rate 45000000"),
+        ("--verb WRITE --transport RC", "--verb write --transport rc"),
+        ("--verb cas", "--verb compare-swap"),
+        ("--verb FAA", "--verb fetch-add"),
+        ("--verb compare_swap", "--verb compare-swap"),
+        ("--mix READ/4k:3,faa:1", "--mix read/4096:3,fetch-add:1"),
+        ("--profile CX3", "--profile cx3"),
+    ] {
+        assert_eq!(resolved(typed), resolved(plain), "{typed}");
+    }
 }
 
 #[test]

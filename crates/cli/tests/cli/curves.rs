@@ -44,6 +44,25 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
 }
 
+#[test]
+fn a_sweep_over_qps_counts_the_qps_of_a_nic() {
+    let directory = directory("qps_per_nic");
+    // Two machines with two threads each have connected QPs to the server.
+    let text = said(&directory, &format!("{READS} --over qps=1,3 --csv points.csv"));
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split_whitespace().take(3).collect();
+    assert_eq!(header, ["qps", "QPs/NIC", "Mops"]);
+    let cells: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(cells[..2], [["1", "4"], ["3", "12"]]);
+    let csv = std::fs::read_to_string(directory.join("points.csv")).expect("it was written");
+    assert!(csv.lines().nth(2).expect("a point").ends_with(",12"), "{csv}");
+    // A machine with datagrams has its own QPs only.
+    let line = "sweep --verb send --machines 3 --threads 2 --warmup 10us --duration 20us --over qps=3 --json";
+    assert_eq!(json(&said(&directory, line))["points"][0]["qps_per_nic"], 6);
+    let text = said(&directory, &format!("{READS} --over size=64"));
+    assert!(!text.contains("QPs/NIC"), "{text}");
+}
+
 const READS: &str = "sweep --jobs 2 --verb read --machines 3 --threads 2 --warmup 10us --duration 20us";
 
 #[test]
@@ -362,6 +381,27 @@ fn sides_are_what_simulate_and_limits_say() {
             assert_eq!(term["amounts"][at].as_f64(), amount, "{}", term["what"]);
         }
     }
+}
+
+#[test]
+fn different_defaults_are_printed_or_made_alike() {
+    let directory = directory("defaults");
+    const STORES: &str = "compare \"system=read-kv value=64\" \"system=herd-kv value=128\" --clients 2 \
+                          --warmup 10us --duration 20us";
+    let text = said(&directory, STORES);
+    let (typed, defaults) = text.split_once("Defaults that differ; ").expect("stores differ");
+    assert!(typed.contains("  value  ") && !typed.contains("outstanding"), "{text}");
+    let row = defaults.lines().find(|line| line.trim_start().starts_with("outstanding")).expect("a row");
+    assert!(row.trim_end().ends_with("32") && row.contains("16"), "{row}");
+    let text = said(&directory, &format!("{STORES} --same"));
+    let alike = text.lines().find(|line| line.starts_with("Alike because of --same: ")).expect("a line");
+    assert!(alike.contains("outstanding 16") && alike.contains("put_permille 0"), "{alike}");
+    assert!(!text.contains("Defaults that differ"), "{text}");
+    let found = json(&said(&directory, &format!("{STORES} --same --json")));
+    for side in found["sides"].as_array().expect("sides") {
+        assert_eq!(side["workload"]["outstanding"], 16);
+    }
+    assert_eq!(found["same"]["outstanding"], 16);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod pages;
 mod ranks;
 mod run;
 mod schemas;
+mod screen;
 mod served;
 mod trace;
 mod trust;

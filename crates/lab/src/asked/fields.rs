@@ -1,7 +1,8 @@
 //! The fields of a request: the workload fields, and the fields that only systems have.
 
+use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
-use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant};
+use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant, synonyms};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
@@ -30,9 +31,7 @@ fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&
 
 /// The field that names a system.
 static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
-    Field::name(&NAMES)
-        .shown("SYSTEM")
-        .named("system", "Run a system instead of a verb; machine 0 is the server")
+    Field::name(&NAMES).shown("SYSTEM").named("system", "System to run; machine 0 is the server")
 });
 
 /// The field that names the system's design.
@@ -53,13 +52,19 @@ pub fn fields() -> Vec<&'static Field> {
 /// # Errors
 /// One sentence if there is no such option, or if only a file can set the option.
 pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
+    option_beside(&Given::default(), name)
+}
+
+/// Looks up an option as [`option`] does. If `given` names a system, an error suggests only options that this
+/// system has.
+fn option_beside(given: &Given, name: &str) -> Result<&'static Field, String> {
     let key = name.trim_start_matches('-').replace('-', "_");
     match fields().into_iter().find(|field| field.key == key) {
         Some(field) if matches!(field.kind, FieldKind::Tables(_)) => {
             Err(format!("{key} consists of tables, so it can only be set in a file"))
         }
         Some(field) => Ok(field),
-        None => Err(match meant(&key, &fields()) {
+        None => Err(match meant_beside(given, &key) {
             Some(meant) => format!("`{name}` is not an option of a workload; did you mean `{meant}`?"),
             None => format!(
                 "`{name}` is not an option of a workload: `doorbell simulate --help` lists the \
@@ -69,6 +74,27 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
     }
 }
 
+/// The option that an unknown key may be meant for. Of verbs and systems with one synonym, verbs count if
+/// `given` names no system.
+fn meant_beside(given: &Given, key: &str) -> Option<String> {
+    let Some(system) = given.read::<String>("system").ok().flatten() else {
+        let of_verbs = synonyms(key, &Workload::fields()).next().map(|field| field.key.to_owned());
+        return of_verbs.or_else(|| meant(key, &fields()));
+    };
+    let is_it = |entry: &&SystemEntry| {
+        entry.name == system || entry.design.is_some_and(|(does, _)| does == system.as_str())
+    };
+    let of_system = SYSTEMS.iter().filter(is_it).flat_map(|entry| entry.fields.iter().copied());
+    let beside = fields().into_iter().filter(|field| super::BESIDE.contains(&field.key));
+    let mut all: Vec<&'static Field> = Vec::new();
+    for field in of_system.chain(beside) {
+        if all.iter().all(|known| known.key != field.key) {
+            all.push(field);
+        }
+    }
+    meant(key, &all)
+}
+
 /// Sets an option in `given` from a text such as `size=64`.
 ///
 /// # Errors
@@ -76,7 +102,7 @@ pub(crate) fn option(name: &str) -> Result<&'static Field, String> {
 pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
     let wrong = || format!("`{text}` is not an option with a value, such as size=64");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    let field = option(name)?;
+    let field = option_beside(given, name)?;
     let value = match (given.remove(field.key), field.parse(value)?) {
         // `set` may be given several times, because each one sets another parameter.
         (Some(Value::Settings(before)), Value::Settings(more)) => Value::Settings(both(before, more)?),
@@ -84,6 +110,19 @@ pub fn say(given: &mut Given, text: &str) -> Result<(), String> {
         (None, value) => value,
     };
     given.set(field, value)
+}
+
+/// A value of a field as Doorbell writes it: built-in profiles and hosts have one name, in any capitals.
+pub(crate) fn canonical(field: &Field, value: Value) -> Value {
+    match value {
+        Value::Text(name) if field.key == Workload::profile.key => {
+            Value::Text(Profile::canonical(&name).to_owned())
+        }
+        Value::Text(name) if field.key == Workload::host.key => {
+            Value::Text(Profile::canonical_host(&name).to_owned())
+        }
+        value => value,
+    }
 }
 
 /// Merges two sets of profile parameters.
@@ -109,11 +148,18 @@ pub fn system_fields() -> Vec<&'static Field> {
     all
 }
 
+/// The usual value of a system's parameter in words, if there is one.
+pub fn usual_of(entry: &SystemEntry, key: &str) -> Option<String> {
+    let value = entry.usual.get(key)?;
+    // Closed loops have the rate 0. Open loops have no usual rate.
+    let is_no_rate = key == Workload::rate.key && *value == Value::Number(0);
+    (!is_no_rate).then(|| value.to_string().replace('`', ""))
+}
+
 /// The usual values of a system parameter in words: the most frequent value, then each other value with the
 /// names of its systems.
 pub fn usual_of_systems(key: &str) -> String {
-    let of =
-        |entry: &'static SystemEntry| Some((entry.name, entry.usual.get(key)?.to_string().replace('`', "")));
+    let of = |entry: &'static SystemEntry| Some((entry.name, usual_of(entry, key)?));
     most_and_others(&SYSTEMS.iter().filter_map(of).collect::<Vec<_>>())
 }
 
@@ -187,6 +233,20 @@ mod tests {
                 "`small-pages` is not an option of a workload; did you mean `huge_pages = false`?",
             ),
             (["size=1", "sise=1"], "`sise` is not an option of a workload; did you mean `size`?"),
+            (["size=1", "depth=2"], "`depth` is not an option of a workload; did you mean `window`?"),
+            (
+                ["system=rpc", "depth=2"],
+                "`depth` is not an option of a workload; did you mean `outstanding`?",
+            ),
+            (["system=rpc", "nodes=2"], "`nodes` is not an option of a workload; did you mean `clients`?"),
+            (
+                ["system=rpc", "payload=2"],
+                "`payload` is not an option of a workload; did you mean `request_size` or `reply_size`?",
+            ),
+            (
+                ["system=read-kv", "payload=2"],
+                "`payload` is not an option of a workload; did you mean `value`?",
+            ),
         ] {
             assert_eq!(said(&texts).unwrap_err(), wanted);
         }

@@ -3,8 +3,8 @@
 mod fields;
 mod system_workload;
 
-pub(crate) use fields::option;
-pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of_systems};
+pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of, usual_of_systems};
+pub(crate) use fields::{canonical, option};
 pub use system_workload::SystemWorkload;
 
 use doorbell_nic::Profile;
@@ -104,8 +104,9 @@ impl Asked {
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
+        let host = read(given, "host")?.map(|host| Profile::canonical_host(&host).to_owned());
         let mut machines = Workload::default();
-        (machines.profile, machines.host) = (Some(name), read(given, "host")?);
+        (machines.profile, machines.host) = (Some(Profile::canonical(&name).to_owned()), host);
         machines.set = given.read("set").map_err(WorkloadError::Invalid)?;
         let profiles = machines.load_profiles()?;
         let profile = profiles.first();

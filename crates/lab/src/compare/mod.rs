@@ -2,20 +2,20 @@
 
 mod baseline;
 mod costs;
+mod settings;
 
 pub use baseline::{Change, Changes, Tolerance, against};
 pub use costs::{Cost, CostTerm};
 
-use crate::asked::Asked;
 use crate::explain::results;
 use crate::plan::{Control, Known, Run};
 use crate::results::{Found, Outcome};
 use crate::run_error::SimulateError;
 use crate::sweep::SweepError;
 use doorbell_schema::Given;
-use doorbell_workload::ThreadClass;
 use schemars::JsonSchema;
 use serde::Serialize;
+use settings::{Alike, Setting, Untyped};
 use std::collections::BTreeMap;
 
 /// Version of the JSON of a [`Comparison`]. Later versions only add fields.
@@ -32,6 +32,13 @@ pub struct Comparison {
     pub sides: Vec<Side>,
     /// Options that differ, each with its value for every side; null for a side without the option.
     pub options: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Keys of these options that the user gave for no side, and that sides have with different defaults.
+    pub untyped: Vec<String>,
+    /// Keys of these options that the user gave for no side, and that only some sides have.
+    pub partial: Vec<String>,
+    /// Options in which the defaults differed. Each has the value that the sides with this option now share:
+    /// the first such side's.
+    pub same: BTreeMap<String, serde_json::Value>,
     /// Resource costs of an operation that differ between sides.
     pub costs: Vec<Cost>,
 }
@@ -54,32 +61,53 @@ pub struct Side {
     pub beyond_intervals: Option<bool>,
 }
 
+/// Options in which sides differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Differences {
+    /// The options, each with its value for every side; null for a side without the option.
+    pub options: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Keys of these options that the user gave for no side, and that sides have with different defaults.
+    pub untyped: Vec<String>,
+    /// Keys of these options that the user gave for no side, and that only some sides have.
+    pub partial: Vec<String>,
+    /// Options that sides now share, although their defaults differed.
+    pub same: BTreeMap<String, serde_json::Value>,
+}
+
 /// Named workloads to compare.
 pub struct Sides {
     runs: Vec<(String, Run)>,
     explain: bool,
     workloads: Vec<serde_json::Value>,
+    differences: Differences,
 }
 
 impl Sides {
-    /// Checks the workloads. With `explain`, reruns find the bottlenecks.
+    /// Checks the workloads. With `explain`, reruns find the bottlenecks. With `same`, the sides that have an
+    /// option get one value of it, if the user gave it for no side: the value of the first of these sides.
     ///
     /// # Errors
     /// One sentence that names the side, if the side's workload is invalid.
-    pub fn new(sides: &[(String, Given)], explain: bool) -> Result<Sides, SweepError> {
-        let run = |(name, given): &(String, Given)| {
-            let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-            let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
-            Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
+    pub fn new(sides: &[(String, Given)], explain: bool, same: bool) -> Result<Sides, SweepError> {
+        let as_given = || Alike { sides: sides.to_vec(), made: BTreeMap::new() };
+        let alike = if same { Alike::of(sides).map_err(SweepError::Refused)? } else { as_given() };
+        let runs = settings::runs(&alike.sides).map_err(SweepError::Refused)?;
+        let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
+        let options = settings::differing(&workloads);
+        let untyped = Untyped::of(&options, sides);
+        let keys = |all: &[Setting]| all.iter().map(Setting::to_string).collect();
+        let differences = Differences {
+            untyped: keys(&untyped.defaults),
+            partial: keys(&untyped.partial),
+            options: options.into_iter().map(|(setting, values)| (setting.to_string(), values)).collect(),
+            same: alike.made,
         };
-        let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
-        let workloads = runs.iter().map(|(_, run)| run.json()).collect();
-        Ok(Sides { runs, explain, workloads })
+        Ok(Sides { runs, explain, workloads, differences })
     }
 
-    /// Options that differ, each with its value for every side; null for a side without the option.
-    pub fn options(&self) -> BTreeMap<String, Vec<serde_json::Value>> {
-        differing(&self.workloads)
+    /// Options in which the sides differ.
+    pub fn differences(&self) -> &Differences {
+        &self.differences
     }
 
     /// A side with its result and its difference from the result of the first side.
@@ -113,39 +141,18 @@ impl Sides {
             found.into_iter().map(|ran| Some(Found::of(ran?, self.explain))).collect();
         let first = found.first().cloned().flatten();
         let sides = found.into_iter().enumerate().map(|(at, found)| self.side(at, found, first.as_ref()));
+        let Differences { options, untyped, partial, same } = self.differences.clone();
         Ok(Comparison {
             schema: COMPARISON_SCHEMA,
             explained: self.explain,
             sides: sides.collect(),
-            options: self.options(),
+            options,
+            untyped,
+            partial,
+            same,
             costs: costs::of(&self.runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
         })
     }
-}
-
-/// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.
-fn with_classes_apart(workload: &serde_json::Value) -> serde_json::Value {
-    let mut apart = workload.clone();
-    let Some(fields) = apart.as_object_mut() else { return apart };
-    let Some(serde_json::Value::Array(classes)) = fields.remove("class") else { return apart };
-    // The top level only repeats the first class's options of threads, so they are dropped there.
-    fields.retain(|key, _| key == "threads" || ThreadClass::FIELDS.iter().all(|field| field.key != key));
-    for (number, class) in classes.iter().enumerate() {
-        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
-        for (key, value) in class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
-            fields.insert(format!("class {name}: {key}"), value.clone());
-        }
-    }
-    apart
-}
-
-/// Keys with values that differ between workloads.
-fn differing(workloads: &[serde_json::Value]) -> BTreeMap<String, Vec<serde_json::Value>> {
-    let workloads: Vec<serde_json::Value> = workloads.iter().map(with_classes_apart).collect();
-    let keys = workloads.iter().filter_map(|w| w.as_object()).flat_map(|w| w.keys());
-    let values = |key: &String| workloads.iter().map(|w| w[key.as_str()].clone()).collect::<Vec<_>>();
-    let all: BTreeMap<String, Vec<serde_json::Value>> = keys.map(|key| (key.clone(), values(key))).collect();
-    all.into_iter().filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
 }
 
 fn change(first: &Found, other: &Found) -> Option<f64> {
@@ -161,27 +168,4 @@ fn beyond(first: &Found, other: &Found) -> Option<bool> {
     }
     let half = first.interval.mops?.hypot(other.interval.mops?);
     Some((first.mops - other.mops).abs() > half)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn options_of_classes_differ_one_by_one() {
-        let side = |qps: u32, size: u32| {
-            json!({
-                "machines": 2, "threads": 3, "qps": qps,
-                "class": [{"threads": 1, "qps": qps}, {"name": "b", "threads": 2, "qps": 1, "size": size}],
-            })
-        };
-        let differ = differing(&[side(1, 8), side(2, 8), json!({"machines": 2, "threads": 3, "qps": 1})]);
-        let keys: Vec<&str> = differ.keys().map(String::as_str).collect();
-        let of_classes =
-            ["class 0: qps", "class 0: threads", "class b: qps", "class b: size", "class b: threads"];
-        assert_eq!(keys, [&of_classes[..], &["qps"]].concat());
-        assert_eq!(differ["class 0: qps"], [json!(1), json!(2), json!(null)]);
-        assert_eq!(differing(&[side(1, 8), side(1, 9)]).into_keys().collect::<Vec<_>>(), ["class b: size"]);
-    }
 }

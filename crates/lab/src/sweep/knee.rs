@@ -118,10 +118,10 @@ impl Plan {
         let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
         let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
         let found = self.results(&runs, known, control, &|_, _| ())?;
-        let points = (first..).zip(values.iter().zip(found));
+        let points = (first..).zip(values.iter().zip(&runs).zip(found));
         Ok(points
-            .filter_map(|(number, (value, ran))| {
-                Some(Point { number, at: self.at(value), found: Found::of(ran?, self.explain) })
+            .filter_map(|(number, ((value, (_, run)), ran))| {
+                Some(Point::of(number, self.at(value), run, Found::of(ran?, self.explain)))
             })
             .collect())
     }

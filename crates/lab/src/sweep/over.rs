@@ -1,7 +1,7 @@
 //! The swept option and its values, in the notation of `--over`.
 
 use crate::asked;
-use doorbell_schema::{Field, FieldKind, Value};
+use doorbell_schema::{BadNumber, Field, FieldKind, NumberUnit, Value};
 
 /// Largest number of values of an option.
 const MOST: usize = 10_000;
@@ -38,7 +38,7 @@ impl Over {
         for part in values.split(',').map(str::trim) {
             match Range::parse(field, part)? {
                 Some(range) => all.extend(range.values(field)?),
-                None => all.push(field.parse(part)?),
+                None => all.push(asked::canonical(field, field.parse(part)?)),
             }
             if all.len() > MOST {
                 return Err(too_many(field));
@@ -98,7 +98,7 @@ struct Range {
 impl Range {
     /// Reads a range; `None` if the text is not a range.
     fn parse(field: &'static Field, text: &str) -> Result<Option<Range>, String> {
-        let (Some((from, rest)), FieldKind::Number { .. }) = (text.split_once(".."), field.kind) else {
+        let (Some((from, rest)), FieldKind::Number { unit, .. }) = (text.split_once(".."), field.kind) else {
             return Ok(None);
         };
         let number = |text: &str| match field.parse(text)? {
@@ -108,9 +108,10 @@ impl Range {
         let (to, step) = match rest.split_once(['*', '+']) {
             None => (rest, Step::Plus(1)),
             Some((to, by)) if rest[to.len()..].starts_with('*') => {
-                (to, Step::Times(amount(field, text, by, 2)?))
+                // A factor is a number without the field's unit.
+                (to, Step::Times(amount(field, NumberUnit::Count, text, by, 2)?))
             }
-            Some((to, by)) => (to, Step::Plus(amount(field, text, by, 1)?)),
+            Some((to, by)) => (to, Step::Plus(amount(field, unit, text, by, 1)?)),
         };
         let range = Range { from: number(from)?, to: number(to)?, step };
         if range.from > range.to {
@@ -133,9 +134,13 @@ impl Range {
     }
 }
 
-/// Reads the increment of a range.
-fn amount(field: &Field, text: &str, by: &str, least: u64) -> Result<u64, String> {
-    let amount = by.parse().ok().filter(|amount| *amount >= least);
+/// Reads the increment or the factor of a range.
+fn amount(field: &Field, unit: NumberUnit, text: &str, by: &str, least: u64) -> Result<u64, String> {
+    let read = unit.read(by);
+    if let Some(readings) = read.as_ref().err().and_then(BadNumber::readings) {
+        return Err(format!("{}: `{text}` grows by `{by}`, which {readings}", field.key));
+    }
+    let amount = read.ok().filter(|amount| *amount >= least);
     amount.ok_or_else(|| {
         format!(
             "{}: `{text}` grows by `{by}`, but must grow by a whole number of at least {least}",
@@ -170,6 +175,13 @@ mod tests {
             ("qps=1..64*2", "1 2 4 8 16 32 64"),
             ("qps=3..5", "3 4 5"),
             ("size=1KiB..4KiB*2", "1024 2048 4096"),
+            ("size=1k..4k*2", "1024 2048 4096"),
+            ("size=1k..3k+1k", "1024 2048 3072"),
+            ("rate=1M,2e6,3_000_000", "1000000 2000000 3000000"),
+            ("rate=1M..3M+1M", "1000000 2000000 3000000"),
+            ("verb=READ,cas", "read compare-swap"),
+            ("profile=CX3,cib,./CX3.toml", "cx3 cib ./CX3.toml"),
+            ("host=E5-2450,e7520", "e5-2450 e7520"),
             ("size=0,4..16*2,100", "0 4 8 16 100"),
             ("verb=read,write", "read write"),
             ("inline=true,false", "true false"),
@@ -192,6 +204,18 @@ mod tests {
             ("size=1..9*1", "size: `1..9*1` grows by `1`, but must grow by a whole number of at least 2"),
             ("size=1..9+0", "size: `1..9+0` grows by `0`, but must grow by a whole number of at least 1"),
             ("size=0..9*2", "size: `0..9*2` multiplies 0"),
+            (
+                "size=1k..2k+1KB",
+                "size: `1k..2k+1KB` grows by `1KB`, which may mean 1000 bytes or 1KiB: write one",
+            ),
+            (
+                "size=64..256*2B",
+                "size: `64..256*2B` grows by `2B`, but must grow by a whole number of at least 2",
+            ),
+            (
+                "put-permille=1%..4%*200%",
+                "put_permille: `1%..4%*200%` grows by `200%`, but must grow by a whole",
+            ),
             ("size=0..99999999", "size has more than 10000 values"),
             ("size=1,2,1..2", "size has 1 twice"),
             ("qps=0", "qps is 0"),

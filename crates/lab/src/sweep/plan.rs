@@ -125,10 +125,9 @@ impl Plan {
         let wanted = (0..self.runs.len()).filter(|number| shard.is_none_or(|shard| shard.has(*number)));
         let wanted: Vec<usize> = wanted.collect();
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
-        let point = |number, ran: Outcome| Point {
-            number,
-            at: self.at(&self.values_of(number)),
-            found: Found::of(ran, self.explain),
+        let point = |number: usize, ran: Outcome| {
+            let found = Found::of(ran, self.explain);
+            Point::of(number, self.at(&self.values_of(number)), &self.runs[number].1, found)
         };
         let found =
             self.results(&runs, known, control, &|at, ran| each(at, point(wanted[at], ran.clone())))?;

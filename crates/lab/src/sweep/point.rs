@@ -1,5 +1,7 @@
 //! Points of a sweep.
 
+use crate::limits::most_qps;
+use crate::plan::{Run, Work};
 use crate::results::Found;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,12 +15,33 @@ pub struct Point {
     pub number: usize,
     /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
+    /// QPs in use on the NIC that has most of them; absent for systems, and if a machine has several NICs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qps_per_nic: Option<u64>,
     /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
 }
 
+/// Number of QPs in use on the NIC that has most of them; `None` for systems, and if machines have several
+/// NICs.
+fn qps_per_nic(run: &Run) -> Option<u64> {
+    let Work::Verbs(w) = &run.work else { return None };
+    let one_nic = run.profiles.all().all(|profile| profile.adapters() == 1);
+    one_nic.then(|| most_qps(w))
+}
+
 impl Point {
+    /// A point, once its run has a result.
+    pub(super) fn of(
+        number: usize,
+        at: BTreeMap<String, serde_json::Value>,
+        run: &Run,
+        found: Found,
+    ) -> Point {
+        Point { number, at, qps_per_nic: qps_per_nic(run), found }
+    }
+
     /// The value of an option, as users write it.
     pub fn value(&self, key: &str) -> String {
         value(&self.at, key)

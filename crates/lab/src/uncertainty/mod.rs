@@ -30,6 +30,10 @@ pub struct Uncertainty {
     pub latency_ns: Option<[f64; 2]>,
     /// Relative standard error of the model itself, which is part of both intervals.
     pub model: f64,
+    /// Whether all profiles have the values that their measurements support. Otherwise `model` is the error
+    /// with these supported values.
+    #[serde(skip)]
+    pub as_measured: bool,
     /// Parameters that make the rate uncertain, most important first.
     pub because: Vec<Cause>,
 }
@@ -105,6 +109,7 @@ pub fn of(
         mops: relative(&rates, model).map(|mops| mops.min(most)),
         latency_ns: latencies.map(|all| relative(&all, model)),
         model,
+        as_measured: groups.iter().all(Profile::is_measured_machine),
         because: causes::of(&drawn.names, &steps, &rates),
     })
 }

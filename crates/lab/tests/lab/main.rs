@@ -2,6 +2,7 @@
 //! once.
 
 mod allocation;
+mod changed_profiles;
 mod classes;
 mod cliffs;
 mod cover;

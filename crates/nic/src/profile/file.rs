@@ -4,7 +4,7 @@ use super::built_in::{self, BuiltIn};
 use super::calibrated::Calibrated;
 use super::device_id::DeviceId;
 use super::hosts::HostGiven;
-use super::machine::Profile;
+use super::machine::{OtherHost, Profile};
 use super::measured::Measured;
 use super::parameter::{ProfileError, ProfileReader, Section};
 use super::sections::{Named, Sections};
@@ -37,8 +37,8 @@ struct ProfileFile {
     rx: Option<Spanned<Section>>,
     atomics: Option<Spanned<Section>>,
     caches: Option<Spanned<Section>>,
-    #[serde(default)]
-    measured: Measured,
+    /// Missing: the base's measurements, and the base's calibration.
+    measured: Option<Measured>,
     calibrated: Option<Spanned<Calibrated>>,
 }
 
@@ -89,9 +89,13 @@ fn load(
 /// The profile that describes a host. `host` is the name of its processor, the name of the profile, or a
 /// path. The error lists the known hosts.
 fn profile_of(host: &str) -> Result<&str, String> {
-    if let Some(built_in) = built_in::all().iter().find(|built_in| built_in.processor == Some(host)) {
+    if let Some(built_in) = built_in::all()
+        .iter()
+        .find(|built_in| built_in.processor.is_some_and(|processor| processor.eq_ignore_ascii_case(host)))
+    {
         return Ok(built_in.name);
     }
+    let host = Profile::canonical(host);
     if is_path(host) || Profile::names().any(|name| name == host) {
         return Ok(host);
     }
@@ -123,10 +127,50 @@ fn host_parameters(
     Ok(None)
 }
 
+/// The data behind a profile.
+struct Evidence {
+    measured: Measured,
+    calibrated: Option<Calibrated>,
+    moved_to: Option<OtherHost>,
+}
+
+impl Evidence {
+    /// The data behind a base. They also belong to profiles based on it, which list their differences.
+    fn of(base: Profile) -> Evidence {
+        Evidence { measured: base.measured, calibrated: base.calibrated, moved_to: base.moved_to }
+    }
+
+    /// `read` with these data. Draws around a value that differs from the calibrated one are left out.
+    fn of_profile(self, read: Profile) -> Profile {
+        let Evidence { measured, calibrated, moved_to } = self;
+        let profile = Profile { measured, moved_to, ..read };
+        let differences = profile.differences();
+        let differs = |name: &str| differences.iter().any(|difference| difference.parameter() == Some(name));
+        let calibrated = calibrated.map(|mut calibrated| {
+            calibrated.draws.retain(|name, _| !differs(name));
+            calibrated
+        });
+        Profile { calibrated, ..profile }
+    }
+}
+
 impl Profile {
-    /// A built-in profile.
+    /// The name of a built-in profile that is written in other capitals. Any other text stays as it is.
+    pub fn canonical(name: &str) -> &str {
+        Profile::names().find(|known| known.eq_ignore_ascii_case(name)).unwrap_or(name)
+    }
+
+    /// The name of a host or built-in profile that is written in other capitals. Any other text stays as it
+    /// is.
+    pub fn canonical_host(name: &str) -> &str {
+        let of_host = Profile::host_names().find(|known| known.eq_ignore_ascii_case(name));
+        of_host.unwrap_or_else(|| Profile::canonical(name))
+    }
+
+    /// A built-in profile, by its name in capitals or small letters.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
-        match built_in::all().iter().find(|built_in| built_in.name == name) {
+        let known = Profile::canonical(name);
+        match built_in::all().iter().find(|built_in| built_in.name == known) {
             Some(BuiltIn { name, text, .. }) => Profile::parse(name, text),
             None => {
                 let names = Profile::names().collect::<Vec<_>>().join(", ");
@@ -201,14 +245,17 @@ impl Profile {
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         reader.base = base.as_ref().map(Profile::as_base);
-        // The data of the base say nothing about this profile's changes.
         let read = sections.read(reader, Named { name, title, device_id }, generation, base.as_ref())?;
         if let Some(calibrated) = &parsed.calibrated {
             let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);
             calibrated.get_ref().check(&read.parameters).map_err(wrong)?;
         }
         let calibrated = parsed.calibrated.map(Spanned::into_inner);
-        Ok(Profile { measured: parsed.measured, calibrated, ..read })
+        let evidence = match (parsed.measured, base) {
+            (None, Some(base)) if calibrated.is_none() => Evidence::of(base),
+            (measured, _) => Evidence { measured: measured.unwrap_or_default(), calibrated, moved_to: None },
+        };
+        Ok(evidence.of_profile(read))
     }
 
     /// This NIC in another host. The host is named by its processor (one of [`Profile::host_names`]), by a

@@ -12,6 +12,16 @@ use super::tcp::Tcp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A host that is not the host in which a profile's NIC was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherHost {
+    /// The name by which the user or the profile's file names the host.
+    pub name: String,
+    /// Values of the host's parameters by parameter name, each in its unit; a flag is 0 or 1.
+    #[serde(skip)]
+    pub values: BTreeMap<String, f64>,
+}
+
 /// A machine and its NIC. Hot code reads the sections, reports read `parameters`.
 ///
 /// A machine has one device so far.
@@ -41,7 +51,7 @@ pub struct Profile {
     /// The record of the calibration, if a program set the profile.
     pub calibrated: Option<Calibrated>,
     /// The host that the NIC was moved to, if it was measured in another.
-    pub moved_to: Option<String>,
+    pub moved_to: Option<OtherHost>,
 }
 
 impl Profile {
@@ -90,13 +100,14 @@ impl Profile {
 
     /// This NIC in the host of `other`. Reports call this host `name`.
     pub(super) fn in_host_of(self, other: &Profile, name: &str) -> Profile {
-        let of_host = |name: &str| {
-            ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
-        };
+        let of_host = Profile::is_of_host;
         let theirs =
             other.parameters.iter().filter(|p| of_host(&p.name)).map(|p| p.inherited_from(&other.name));
         let parts = |p: &Profile| (p.host, p.hierarchy, p.sockets, p.tcp);
         let own_host = parts(&self) == parts(other);
+        let values = other.parameters.iter().filter(|p| of_host(&p.name));
+        let values = values.map(|p| (p.name.clone(), p.value)).collect();
+        let moved_to = OtherHost { name: name.to_owned(), values };
         let own = self.parameters.into_iter().filter(|p| !of_host(&p.name));
         // Draws for the old host say nothing about the new host.
         let calibrated = self.calibrated.map(|mut calibrated| {
@@ -115,8 +126,13 @@ impl Profile {
             parameters: theirs.chain(own).collect(),
             measured: self.measured,
             calibrated,
-            moved_to: if own_host { self.moved_to } else { Some(name.to_owned()) },
+            moved_to: if own_host { self.moved_to } else { Some(moved_to) },
         }
+    }
+
+    /// Whether a parameter describes the host.
+    pub(super) fn is_of_host(name: &str) -> bool {
+        ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
     }
 
     /// The name and the parameters that profiles based on this one inherit.

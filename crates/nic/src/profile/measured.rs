@@ -1,6 +1,7 @@
 //! The measurements that a profile was set from. Beyond them it extrapolates.
 
-use crate::Pattern;
+use super::parameter::Parameter;
+use crate::{Generation, Pattern};
 use doorbell_verbs::{Opcode, QpType};
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -10,8 +11,8 @@ use std::fmt;
 
 /// The measurements that a profile was set from; empty if nothing is known of them.
 ///
-/// TOML: tables `[[measured.verbs]]` and `[[measured.systems]]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// TOML: tables `[[measured.verbs]]`, `[[measured.systems]]` and `[measured.machine]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Measurements of verbs.
@@ -20,6 +21,24 @@ pub struct Measured {
     /// Measurements of systems.
     #[serde(default)]
     pub systems: Vec<SystemMeasured>,
+    /// The machine that the measurements support. It is only read, because the profile's own parameters and
+    /// [`super::Difference`] state it for reports.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
+    pub machine: Option<MeasuredMachine>,
+}
+
+/// The machine that measurements support, in the terms of a profile. A profile with another value differs
+/// from the measured machine, whichever file or option gives the value.
+///
+/// TOML: the table `[measured.machine]`, with a table of values for each section.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct MeasuredMachine {
+    /// The layouts of its NIC.
+    pub generation: Generation,
+    /// Values of all parameters by section and key, each in its unit; a flag is 0 or 1.
+    #[serde(flatten)]
+    pub values: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 /// A measurement of a verb, with the ranges that its source states. Unstated ranges are absent.
@@ -144,6 +163,44 @@ fn without_immediate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opcod
              immediate",
         )),
         verb => Ok(verb),
+    }
+}
+
+impl MeasuredMachine {
+    /// A machine with these parameters.
+    pub(super) fn of(generation: Generation, parameters: &[Parameter]) -> MeasuredMachine {
+        let mut values = BTreeMap::<String, BTreeMap<String, f64>>::new();
+        for parameter in parameters {
+            let (section, key) = parameter.name.split_once('.').unwrap_or(("", &parameter.name));
+            values.entry(section.to_owned()).or_default().insert(key.to_owned(), parameter.value);
+        }
+        MeasuredMachine { generation, values }
+    }
+
+    /// The value of a parameter, by section and key.
+    pub(super) fn value(&self, name: &str) -> Option<f64> {
+        let (section, key) = name.split_once('.')?;
+        self.values.get(section)?.get(key).copied()
+    }
+
+    /// Names of all parameters.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        let of = |(section, values): (&String, &BTreeMap<String, f64>)| {
+            values.keys().map(|key| format!("{section}.{key}")).collect::<Vec<_>>()
+        };
+        self.values.iter().flat_map(of)
+    }
+}
+
+/// The table `[measured.machine]` of a profile's file.
+impl fmt::Display for MeasuredMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[measured.machine]\ngeneration = \"{}\"", self.generation)?;
+        for (section, values) in &self.values {
+            let values: Vec<String> = values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            writeln!(f, "{section} = {{ {} }}", values.join(", "))?;
+        }
+        Ok(())
     }
 }
 

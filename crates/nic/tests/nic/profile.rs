@@ -607,6 +607,64 @@ fn what_is_set_is_checked_as_in_a_file() {
     assert!(error.starts_with("set: host.cores is 65, but a host with [hierarchy]"), "{error}");
 }
 
+/// If this fails after a change of a value, the measurements no longer support the profile: run `cargo xtask
+/// calibrate NAME`. It also writes `[measured.machine]`.
+#[test]
+fn measurements_support_the_values_of_built_in_profiles() {
+    for p in Profile::names().map(profile) {
+        assert_eq!(p.is_measured_machine(), !p.measured.is_empty(), "{}: {:?}", p.name, p.differences());
+    }
+}
+
+#[test]
+fn a_record_of_values_is_read_back() {
+    for p in Profile::names().map(profile) {
+        let text = format!("name = \"copy\"\ntitle = \"a copy\"\nbase = \"{}\"\n{}", p.name, p.as_measured());
+        let copy = Profile::parse("copy.toml", &text).unwrap();
+        assert_eq!((&copy.measured.machine, copy.differences()), (&Some(p.as_measured()), Vec::new()));
+    }
+}
+
+#[test]
+fn differences_from_the_measured_machine_are_listed() {
+    let cib = profile("cib");
+    let record = cib.as_measured().to_string();
+    for (from, to, difference) in [
+        (
+            "packet_ns = 66.2",
+            "packet_ns = 66.3",
+            "rx.packet_ns is 66.2 ns, but the measurements support 66.3 ns",
+        ),
+        (
+            "inline_recv_ud = 0",
+            "inline_recv_ud = 1",
+            "nic.inline_recv_ud is false, but the measurements support true",
+        ),
+        ("ports = 2", "ports = 1", "link.ports is 2, but the measurements support 1"),
+        ("ports = 2, ", "", "link.ports is not a parameter of the measured machine"),
+        ("ports = 2", "ports = 2, plugs = 2", "only the measured machine has the parameter link.plugs"),
+        ("mlx5", "mlx4", "generation is mlx5, but the measurements support mlx4"),
+    ] {
+        let other = record.replacen(from, to, 1);
+        assert_ne!(other, record, "{from}");
+        let p = named(&format!("base = \"cib\"\n{other}")).unwrap();
+        let all: Vec<String> = p.differences().iter().map(ToString::to_string).collect();
+        assert_eq!(all, [difference]);
+        assert!(!p.is_measured_machine());
+    }
+}
+
+/// Draws belong to the calibrated value.
+#[test]
+fn a_changed_parameter_has_no_draws_of_the_calibration() {
+    let p = named(
+        "base = \"cib\"\n[rx]\npacket_ns = { value = 67, basis = \"assumed\", reason = \"r\", range = [60, 70] }",
+    );
+    let (drawn, all) = (p.unwrap().calibrated.unwrap().draws, profile("cib").calibrated.unwrap().draws);
+    assert!(all.contains_key("rx.packet_ns") && !drawn.contains_key("rx.packet_ns"));
+    assert_eq!(drawn.len() + 1, all.len());
+}
+
 #[test]
 fn a_profile_says_what_it_was_set_from() {
     const READ: &str =
@@ -617,11 +675,17 @@ fn a_profile_says_what_it_was_set_from() {
     let sides = [7, 8, 64, 65].map(|n| read.size.unwrap().side(n));
     assert_eq!(sides, [Some("below"), None, None, Some("beyond")]);
     assert_eq!(read.batch, None);
-    // Data of the base say nothing about a profile that differs. The profile's own data stay with it.
-    assert!(named("base = \"cib\"").unwrap().measured.is_empty());
+    // A profile has the data of its base, and lists its differences. With own data, it has no others.
+    let cib = profile("cib");
+    let based = named("base = \"cib\"").unwrap();
+    assert_eq!((&based.measured, &based.calibrated), (&cib.measured, &cib.calibrated));
+    assert!(based.is_measured_machine() && !mine.is_measured_machine());
+    assert_eq!((mine.measured.verbs.len(), &mine.calibrated), (1, &None));
+    assert!(named("base = \"cib\"\n[measured]").unwrap().measured.is_empty());
     assert_eq!(set(&mine, &[("tx.units", 3.0)]).unwrap().measured, mine.measured);
     let moved = profile("cx3").on_host("e7520").unwrap();
-    assert_eq!((moved.moved_to.as_deref(), &moved.measured), (Some("e7520"), &profile("cx3").measured));
+    let host = moved.moved_to.as_ref().map(|host| host.name.as_str());
+    assert_eq!((host, &moved.measured), (Some("e7520"), &profile("cx3").measured));
     assert_eq!(set(&moved, &[("tx.units", 3.0)]).unwrap().moved_to, moved.moved_to);
     assert_eq!(profile("cx3").on_host("e5-2450").unwrap().moved_to, None);
     let drawn = &moved.calibrated.as_ref().unwrap().draws;

@@ -32,7 +32,7 @@ schema! {
         /// block by block.
         hot: Share = Field::share(Share::of_millionths(0), Share::of_percent(100)),
         /// Operations of a thousand that make their key hot, and the key in its place cold.
-        move_permille: u32 = Field::count(0, 1000),
+        move_permille: u32 = Field::permille(),
         /// Entries of a hot block, as a power of two: the paper's t.
         block_log2: u32 = Field::count(0, 6),
         /// Modifications of a block after which it is posted; with 1 each write is posted at once.

@@ -37,7 +37,7 @@ schema! {
         /// Largest WRITE that is inline, in bytes, if its pieces are copied or it has one piece.
         inline_bytes: u32 = Field::bytes(0, 1024),
         /// Bytes of an entry: a key of 8 bytes, and its value.
-        entry: u32 = Field::bytes(8, 8192),
+        entry: u32 = Field::bytes(8, 8192).synonyms(&["payload", "entry_size"]),
         /// Entries that a sender may have at a receiver that has not taken them, at least twice the entries
         /// moved together.
         segment: u32 = Field::count(2, 1 << 20),

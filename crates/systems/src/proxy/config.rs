@@ -34,7 +34,7 @@ schema! {
         /// Bytes of a READ.
         read_bytes: u32 = Field::bytes(1, 4096),
         /// READs in each thousand that go to sockets that do not match.
-        unmatched_permille: u32 = Field::count(0, 1000),
+        unmatched_permille: u32 = Field::permille(),
     }
 }
 

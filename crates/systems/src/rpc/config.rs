@@ -33,9 +33,10 @@ schema! {
         reply: Replies = Field::name(Replies::NAMES),
         /// Bytes of requests: a number, a range such as 64-512, or several with weights such as
         /// 64:90,4096:10.
-        request_size: Sizes = Field::text().shown("SIZES"),
+        request_size: Sizes = Field::text().synonyms(&["payload", "message_size", "msg_size"]).shown("SIZES"),
         /// Bytes of replies, in the form of request_size.
-        reply_size: Sizes = Field::text().shown("SIZES"),
+        reply_size: Sizes =
+            Field::text().synonyms(&["payload", "message_size", "msg_size", "response_size"]).shown("SIZES"),
         /// Time that a worker computes for each request, such as 500ns.
         handler: Duration = Field::time(),
         /// Distribution of the handler's time: fixed, or exponential with that mean.
@@ -43,7 +44,7 @@ schema! {
         /// When operations are due: as earlier ones end, or at a rate regardless of earlier ones.
         arrivals: Arrivals = Field::name(Arrivals::NAMES),
         /// Operations due per second, of all clients or posting threads together, if arrivals have a rate.
-        rate: u64 = Field::count(0, 10_000_000_000),
+        rate: u64 = Field::per_second(0, 10_000_000_000),
         /// Time from the end of an operation, or a window, until the next begins in its place, such as 2us.
         think: Duration = Field::time(),
     }

@@ -1,6 +1,7 @@
 //! Sizes of messages.
 
 use crate::random::Random;
+use doorbell_schema::NumberUnit;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +15,17 @@ struct SizePart {
 }
 
 /// Distribution of message sizes: written as `64`, `64-512` (uniform) or `64:90,4096:10` (nine of ten
-/// messages have 64 bytes). Keeps the text from which it was parsed.
+/// messages have 64 bytes).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sizes {
     parts: Vec<SizePart>,
-    text: String,
 }
 
 impl Sizes {
     /// All messages have this many bytes.
     pub fn fixed(bytes: u32) -> Sizes {
-        Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }], text: bytes.to_string() }
+        Sizes { parts: vec![SizePart { least: bytes, most: bytes, weight: 1 }] }
     }
 
     /// The largest size, in bytes.
@@ -61,19 +61,16 @@ impl FromStr for SizePart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SizePart, String> {
-        let number = |text: &str, what: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| digits);
-            number.ok_or_else(|| {
-                format!("`{text}` is not a {what}; write sizes as 64, 64-512 or 64:90,4096:10")
-            })
+        const HOW: &str = "write sizes as 64, 64-512 or 64:90,4096:10";
+        let bytes = |text: &str| {
+            NumberUnit::Bytes.read_part(text, &format!("`{text}`"), &format!("number of bytes; {HOW}"))
         };
         let (sizes, weight) = text.split_once(':').unwrap_or((text, "1"));
         let (least, most) = sizes.split_once('-').unwrap_or((sizes, sizes));
         let part = SizePart {
-            least: number(least, "number of bytes")?,
-            most: number(most, "number of bytes")?,
-            weight: number(weight, "weight")?,
+            least: bytes(least)?,
+            most: bytes(most)?,
+            weight: doorbell_schema::weight(weight, &format!("`{weight}`"), &format!("weight; {HOW}"))?,
         };
         match part {
             SizePart { weight: 0, .. } => Err(format!("the weight of `{text}` is 0, but must be at least 1")),
@@ -89,8 +86,14 @@ impl FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sizes, String> {
-        let parts = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
-        Ok(Sizes { parts, text: text.to_owned() })
+        let mut parts: Vec<SizePart> = text.split(',').map(str::parse).collect::<Result<_, String>>()?;
+        let weights = text.split(',').map(|part| part.split_once(':').map_or("1", |(_, weight)| weight));
+        doorbell_schema::check_percentages(&weights.collect::<Vec<_>>())?;
+        if let [only] = parts.as_mut_slice() {
+            // All messages are of the only part, whatever its weight is.
+            only.weight = 1;
+        }
+        Ok(Sizes { parts })
     }
 }
 
@@ -104,13 +107,26 @@ impl TryFrom<String> for Sizes {
 
 impl From<Sizes> for String {
     fn from(sizes: Sizes) -> String {
-        sizes.text
+        sizes.to_string()
     }
 }
 
+impl fmt::Display for SizePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SizePart { least, most, weight } = self;
+        write!(f, "{least}")?;
+        if most != least {
+            write!(f, "-{most}")?;
+        }
+        if *weight == 1 { Ok(()) } else { write!(f, ":{weight}") }
+    }
+}
+
+/// Equal sizes are written alike, whichever form they were parsed from.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        let parts: Vec<String> = self.parts.iter().map(SizePart::to_string).collect();
+        f.write_str(&parts.join(","))
     }
 }
 
@@ -121,7 +137,7 @@ mod tests {
 
     #[test]
     fn sizes_are_drawn_as_often_as_they_say() {
-        let sizes: Sizes = "64:90,100-103:8,4096:2".parse().unwrap();
+        let sizes: Sizes = "64:90,100-103:8,4k:2".parse().unwrap();
         assert_eq!((sizes.longest(), sizes.to_string()), (4096, "64:90,100-103:8,4096:2".into()));
         let mut random = Random::new(7, 0);
         let mut seen = BTreeMap::new();
@@ -136,6 +152,21 @@ mod tests {
     }
 
     #[test]
+    fn equal_sizes_are_equal_in_each_form() {
+        for (text, other) in [
+            ("4k", "4096"),
+            ("64:90", "64"),
+            ("1k-2k:2,8:1", "1024-2048:2,8"),
+            ("8-8", "8B"),
+            ("8:90%,9:10%", "8:90,9:10"),
+        ] {
+            let (sizes, others): (Sizes, Sizes) = (text.parse().unwrap(), other.parse().unwrap());
+            assert_eq!((&sizes, sizes.to_string()), (&others, others.to_string()), "{text}");
+            assert_eq!(sizes.to_string().parse(), Ok(sizes));
+        }
+    }
+
+    #[test]
     fn what_is_no_size_is_refused_in_one_sentence() {
         let how = "write sizes as 64, 64-512 or 64:90,4096:10";
         for (text, said) in [
@@ -144,6 +175,8 @@ mod tests {
             ("-5", format!("`` is not a number of bytes; {how}")),
             ("+5", format!("`+5` is not a number of bytes; {how}")),
             ("5000000000", format!("`5000000000` is not a number of bytes; {how}")),
+            ("4KB", "`4KB` may mean 4000 bytes or 4KiB: write one of these".into()),
+            ("64:90%,8:9%", "the weights are 99% together, but must be 100%".into()),
             ("64:x", format!("`x` is not a weight; {how}")),
             ("64:0", "the weight of `64:0` is 0, but must be at least 1".into()),
             ("9-4:2", "`9-4` ends before it begins; write 4-9".into()),

@@ -2,7 +2,7 @@
 
 use doorbell_lab::{SYSTEMS, Schema, SystemEntry, ThreadClass, Workload};
 use doorbell_nic::Profile;
-use doorbell_schema::{Field, FieldKind};
+use doorbell_schema::{Field, FieldKind, NumberUnit};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -360,7 +360,7 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
     }
 }
 
-fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u64 {
+fn number(draws: &mut Draws, key: &str, unit: NumberUnit, least: u64, most: u64) -> u64 {
     let small = match key {
         "seed" => return draws.among(0, u64::MAX),
         // Hosts without sizes of caches refuse a region below 64 MiB, because caches may hold it.
@@ -369,7 +369,7 @@ fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u6
         "qps" | "cores" | "clients_per_machine" | "ports" => 6,
         "counters" | "cache_bytes" | "real_pairs" => 10_000,
         "local_region" | "remote_region" => 4 << 20,
-        _ if unit == "B" => 20_000,
+        _ if unit == NumberUnit::Bytes => 20_000,
         _ => 80,
     };
     draws.of_any_magnitude(least, most.min(small))

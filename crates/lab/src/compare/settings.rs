@@ -1,0 +1,292 @@
+//! Settings in which compared workloads differ, and settings that become alike.
+
+use crate::asked::{Asked, option};
+use crate::plan::Run;
+use doorbell_schema::{Field, FieldKind, Given};
+use doorbell_workload::ThreadClass;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A setting of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Setting {
+    /// An option of the workload, by its key.
+    Own(String),
+    /// An option of a thread class.
+    OfClass {
+        /// The name of the class, or its number.
+        class: String,
+        /// The key of the option.
+        key: String,
+    },
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Own(key) => f.write_str(key),
+            Setting::OfClass { class, key } => write!(f, "class {class}: {key}"),
+        }
+    }
+}
+
+impl Setting {
+    /// The option that gives it.
+    fn given_by(&self) -> &str {
+        match self {
+            Setting::Own(key) => key,
+            Setting::OfClass { .. } => "class",
+        }
+    }
+}
+
+/// Settings with values that differ between workloads, each with the value of every workload. The value is
+/// null if the workload lacks the setting.
+pub(super) type Differing = BTreeMap<Setting, Vec<Value>>;
+
+/// The settings of a workload. Options of each thread class are separate settings.
+fn settings(workload: &Value) -> BTreeMap<Setting, &Value> {
+    let Some(fields) = workload.as_object() else { return BTreeMap::new() };
+    let own = |key: &String| Setting::Own(key.clone());
+    let Some(Value::Array(classes)) = fields.get("class") else {
+        return fields.iter().map(|(key, value)| (own(key), value)).collect();
+    };
+    // The top level only repeats the first class's options of threads, so they are left out there.
+    let is_own = |key: &str| {
+        key == "threads" || (key != "class" && ThreadClass::FIELDS.iter().all(|field| field.key != key))
+    };
+    let own = fields.iter().filter(|(key, _)| is_own(key)).map(|(key, value)| (own(key), value));
+    let of_classes = classes.iter().enumerate().flat_map(|(number, class)| {
+        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
+        let options = class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+        options.map(move |(key, value)| (Setting::OfClass { class: name.clone(), key: key.clone() }, value))
+    });
+    own.chain(of_classes).collect()
+}
+
+/// Settings with values that differ between workloads.
+pub(super) fn differing(workloads: &[Value]) -> Differing {
+    let workloads: Vec<BTreeMap<Setting, &Value>> = workloads.iter().map(settings).collect();
+    let value = |of: &BTreeMap<Setting, &Value>, key: &Setting| {
+        of.get(key).map_or(Value::Null, |value| (*value).clone())
+    };
+    let values = |key: &Setting| workloads.iter().map(|of| value(of, key)).collect::<Vec<_>>();
+    let all: Differing =
+        workloads.iter().flat_map(BTreeMap::keys).map(|key| (key.clone(), values(key))).collect();
+    all.into_iter().filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
+}
+
+/// The differing settings that the user gave for no side.
+pub(super) struct Untyped {
+    /// Settings with different values: defaults that differ. Other sides may lack the setting.
+    pub(super) defaults: Vec<Setting>,
+    /// Settings that some sides lack, and that all others have with one value.
+    pub(super) partial: Vec<Setting>,
+}
+
+impl Untyped {
+    pub(super) fn of(options: &Differing, sides: &[(String, Given)]) -> Untyped {
+        let typed = |key: &str| sides.iter().any(|(_, given)| given.get(key).is_some());
+        let untyped = options.iter().filter(|(setting, _)| !typed(setting.given_by()));
+        let (defaults, partial) = untyped.partition::<Vec<_>, _>(|(_, values)| {
+            let first = first_of(values);
+            values.iter().any(|value| !value.is_null() && Some(value) != first)
+        });
+        let settings =
+            |all: Vec<(&Setting, &Vec<Value>)>| all.into_iter().map(|(setting, _)| setting.clone()).collect();
+        Untyped { defaults: settings(defaults), partial: settings(partial) }
+    }
+}
+
+/// The value of the first side that has a setting.
+fn first_of(values: &[Value]) -> Option<&Value> {
+    values.iter().find(|value| !value.is_null())
+}
+
+/// The run of each side.
+///
+/// # Errors
+/// One sentence that names the side, if the side's workload is invalid.
+pub(super) fn runs(sides: &[(String, Given)]) -> Result<Vec<(String, Run)>, String> {
+    let run = |(name, given): &(String, Given)| {
+        let refused = |why: String| format!("at {name}: {why}");
+        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
+        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
+    };
+    sides.iter().map(run).collect()
+}
+
+/// Sides that differ only in settings that the user gave, and in settings that some sides lack.
+pub(super) struct Alike {
+    pub(super) sides: Vec<(String, Given)>,
+    /// The settings that became alike, by their keys, with their values.
+    pub(super) made: BTreeMap<String, Value>,
+}
+
+impl Alike {
+    /// Makes each setting alike whose default differs between sides that have it: these sides get the value
+    /// of the first of them. A value may change other defaults, so this repeats until no such setting is
+    /// left.
+    ///
+    /// # Errors
+    /// One sentence that names the side, if a side cannot have the value.
+    pub(super) fn of(typed: &[(String, Given)]) -> Result<Alike, String> {
+        let mut alike = Alike { sides: typed.to_vec(), made: BTreeMap::new() };
+        loop {
+            let workloads: Vec<Value> = runs(&alike.sides)
+                .map_err(|why| alike.because(&why))?
+                .into_iter()
+                .map(|(_, run)| run.json())
+                .collect();
+            let options = differing(&workloads);
+            let mut differ = Untyped::of(&options, typed).defaults.into_iter();
+            let next = differ.find_map(|setting| {
+                let field = settable(&setting).filter(|field| !alike.made.contains_key(field.key))?;
+                Some((field, &options[&setting]))
+            });
+            let Some((field, values)) = next else { return Ok(alike) };
+            alike.give(field, values)?;
+        }
+    }
+
+    /// Gives the value of the first side that has an option to all sides that have it.
+    fn give(&mut self, field: &Field, values: &[Value]) -> Result<(), String> {
+        let Some(value) = first_of(values) else { return Ok(()) };
+        let text = shown(value);
+        self.made.insert(field.key.to_owned(), value.clone());
+        let have_it = self.sides.iter_mut().zip(values).filter(|(_, own)| !own.is_null());
+        for ((name, given), _) in have_it {
+            let set = field.parse(&text).and_then(|value| given.set(field, value));
+            set.map_err(|why| format!("at {name}, with --same: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// A refusal of the sides, with the settings that led to it.
+    fn because(&self, why: &str) -> String {
+        if self.made.is_empty() {
+            return why.to_owned();
+        }
+        let made: Vec<String> =
+            self.made.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect();
+        format!(
+            "--same gives all sides {}, but {why}: put this side first, or give the option to each side",
+            made.join(" ")
+        )
+    }
+}
+
+/// A value as users write it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The field of a setting that a text can give.
+fn settable(setting: &Setting) -> Option<&'static Field> {
+    let Setting::Own(key) = setting else { return None };
+    let field = option(key).ok()?;
+    (!matches!(field.kind, FieldKind::Settings)).then_some(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_of_classes_differ_one_by_one() {
+        let side = |qps: u32, size: u32| {
+            json!({
+                "machines": 2, "threads": 3, "qps": qps,
+                "class": [{"threads": 1, "qps": qps}, {"name": "b", "threads": 2, "qps": 1, "size": size}],
+            })
+        };
+        let differ = differing(&[side(1, 8), side(2, 8), json!({"machines": 2, "threads": 3, "qps": 1})]);
+        let keys: Vec<String> = differ.keys().map(Setting::to_string).collect();
+        let of_classes =
+            ["class 0: qps", "class 0: threads", "class b: qps", "class b: size", "class b: threads"];
+        assert_eq!(keys, [&["qps"][..], &of_classes].concat());
+        let of_class = |class: &str, key: &str| Setting::OfClass { class: class.into(), key: key.into() };
+        assert_eq!(differ[&of_class("0", "qps")], [json!(1), json!(2), json!(null)]);
+        let size = differing(&[side(1, 8), side(1, 9)]);
+        assert_eq!(size.into_keys().collect::<Vec<_>>(), [of_class("b", "size")]);
+    }
+
+    fn sides(texts: &[&str]) -> Vec<(String, Given)> {
+        let side = |text: &&str| {
+            let mut given = Given::default();
+            text.split_whitespace().for_each(|word| crate::say(&mut given, word).unwrap());
+            ((*text).to_owned(), given)
+        };
+        texts.iter().map(side).collect()
+    }
+
+    fn different(sides: &[(String, Given)]) -> Differing {
+        let runs = runs(sides).unwrap();
+        differing(&runs.iter().map(|(_, run)| run.json()).collect::<Vec<_>>())
+    }
+
+    fn own(key: &str) -> Setting {
+        Setting::Own(key.to_owned())
+    }
+
+    #[test]
+    fn settings_that_nobody_typed_are_found() {
+        let stores = sides(&["system=read-kv", "system=herd-kv"]);
+        let options = different(&stores);
+        assert_eq!(options[&own("outstanding")], [json!(16), json!(32)]);
+        assert_eq!(options[&own("put_permille")], [json!(0), json!(50)]);
+        let defaults = Untyped::of(&options, &stores).defaults;
+        assert!(["outstanding", "put_permille"].iter().all(|key| defaults.contains(&own(key))));
+        assert!(!defaults.contains(&own("system")));
+        let typed = sides(&["system=read-kv", "system=herd-kv outstanding=8"]);
+        assert!(!Untyped::of(&different(&typed), &typed).defaults.contains(&own("outstanding")));
+    }
+
+    #[test]
+    fn forms_of_one_value_do_not_differ() {
+        for texts in [
+            ["system=rpc request_size=64B", "system=rpc request_size=64:3"],
+            ["system=rpc host=E5-2450 profile=CIB", "system=rpc host=e5-2450"],
+            ["verb=READ host=E5-2450 size=4k", "verb=read host=e5-2450 size=4096"],
+        ] {
+            assert_eq!(different(&sides(&texts)), Differing::new(), "{texts:?}");
+        }
+    }
+
+    /// A third side without an option hides no difference between the sides that have it.
+    #[test]
+    fn sides_that_lack_an_option_are_left_out() {
+        let all = sides(&["system=rpc", "system=herd-kv", "system=read-kv"]);
+        let options = different(&all);
+        assert_eq!(options[&own("put_permille")], [json!(null), json!(50), json!(0)]);
+        let untyped = Untyped::of(&options, &all);
+        assert!(
+            untyped.defaults.contains(&own("put_permille")) && untyped.partial.contains(&own("request_size"))
+        );
+        let alike = Alike::of(&all).unwrap();
+        assert_eq!(alike.made["put_permille"], json!(50));
+        assert!(!alike.made.contains_key("request_size"));
+        let left = Untyped::of(&different(&alike.sides), &all);
+        assert!(left.defaults.is_empty(), "{:?}", left.defaults);
+        assert!(!left.partial.is_empty());
+    }
+
+    #[test]
+    fn sides_become_alike_but_for_what_was_typed() {
+        let stores = sides(&["system=read-kv value=64", "system=herd-kv value=128"]);
+        let alike = Alike::of(&stores).unwrap();
+        assert_eq!(alike.made["outstanding"], json!(16));
+        let options = different(&alike.sides);
+        assert_eq!(options[&own("value")], [json!(64), json!(128)]);
+        let left = Untyped::of(&options, &stores).defaults;
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_value_that_a_side_cannot_have_is_refused() {
+        let error = Alike::of(&sides(&["verb=write", "verb=read"])).err().unwrap();
+        assert!(error.starts_with("--same gives all sides ") && error.contains("at verb=read: "), "{error}");
+    }
+}
