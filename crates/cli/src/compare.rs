@@ -4,12 +4,13 @@ mod baseline;
 
 use crate::args::CompareArgs;
 use crate::cache;
+use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
-use doorbell_lab::{Control, Given};
+use doorbell_lab::{Control, Given, Quantile};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
 use std::fmt::Write;
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
             args.side[0]
         )));
     }
+    distribution::prepare(&args.cdf)?;
     let side = |text: &String| Ok((text.clone(), given(args, text)?));
     let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
@@ -37,6 +39,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     drop(bar);
     let found = found.map_err(Exit::of_sweep)?;
     stored.iter().for_each(|stored| cache::say_failures(stored));
+    if let Some(file) = &args.cdf {
+        let of =
+            |side: &'_ Side| side.found.as_ref().map(|found| (side.name.clone(), found.quantiles.clone()));
+        let all: Vec<(String, Vec<Quantile>)> = found.sides.iter().filter_map(of).collect();
+        let named = all.iter().map(|(name, quantiles)| (name.clone(), &quantiles[..]));
+        distribution::write(file, &distribution::svg(named)?)?;
+    }
     if args.json {
         exit::print_json(&found)?;
     } else {
@@ -81,14 +90,11 @@ fn report(c: &Comparison) -> String {
     }
     let _ = write!(text, "Result\n{}", results(&c.sides));
     for side in &c.sides {
-        if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
-            let _ = writeln!(
-                text,
-                "  {}: the measured rate may differ from the long-run rate: {why}.",
-                side.name
-            );
+        for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {
+            let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }
+    text += &report::about_latencies(c.sides.iter().filter_map(|side| side.found.as_ref()));
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
         let _ = write!(
@@ -161,7 +167,7 @@ fn results(sides: &[Side]) -> String {
                 None if side.change.is_some() => "intervals not known".into(),
                 None => String::new(),
             },
-            report::mean(latency.mean, None),
+            report::mean_or_overload(latency, &found.interval),
             ns(latency.p50),
             ns(latency.p99),
             found.bottleneck.class_name().to_owned(),

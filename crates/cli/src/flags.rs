@@ -211,6 +211,12 @@ fn of_systems(field: &Field) -> String {
     of + &shown
 }
 
+/// The flag for a load. Both workloads and systems with an open loop can have it, so no type of theirs has the
+/// field.
+fn load() -> impl Iterator<Item = Arg> {
+    doorbell_lab::fields().into_iter().filter(|field| field.key == "load").flat_map(|field| args(field, ""))
+}
+
 impl clap::Args for VerbArgs {
     fn augment_args(command: Command) -> Command {
         with_verbs(command)
@@ -225,7 +231,7 @@ impl clap::Args for AnyArgs {
     fn augment_args(command: Command) -> Command {
         let systems = doorbell_lab::system_fields();
         let flags = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
-        with_verbs(command).args(flags.map(|arg| arg.help_heading("Systems")))
+        with_verbs(command).args(load()).args(flags.map(|arg| arg.help_heading("Systems")))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -261,7 +267,7 @@ impl clap::Args for CommonArgs {
         let verbs = Workload::fields().into_iter().flat_map(|field| args(field, &usual(field)));
         let systems = doorbell_lab::system_fields();
         let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
-        let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
+        let command = command.args(verbs.chain(load()).map(|arg| arg.help_heading("All sides")));
         command.args(systems.map(|arg| arg.help_heading("All sides, for systems")))
     }
 

@@ -33,7 +33,10 @@ fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
 /// Hides the options that none of these systems has. Returns `None` if the list of systems is empty, or if
 /// the command does not run systems.
 fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
-    let has = |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == field.key));
+    // A system with a rate can have a load instead.
+    let key = |field: &Field| if field.key == "load" { "rate" } else { field.key };
+    let has =
+        |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == key(field)));
     let others =
         doorbell_lab::fields().into_iter().filter(|field| !BESIDE.contains(&field.key) && !has(field));
     let others: Vec<String> = others.flat_map(|field| field.all_flags()).map(|(name, ..)| name).collect();

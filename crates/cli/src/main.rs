@@ -4,6 +4,7 @@
 mod args;
 mod cache;
 mod compare;
+mod distribution;
 mod exit;
 mod explained;
 mod extrapolation;

@@ -1,7 +1,7 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, MeasuredTime, Share, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 
@@ -27,7 +27,7 @@ fn because(measured: &MeasuredTime, precision: Share) -> String {
     let overrun = measured.overrun;
     match measured.ended {
         Ended::Duration => "as requested".into(),
-        Ended::Settled => format!("until known to {precision}"),
+        Ended::Settled => measured.until(precision),
         Ended::Overload => "until overload: fewer operations complete than are due".into(),
         Ended::MaxTime => match overrun {
             Some(over) => format!("up to --max-time, plus {}", exit::in_words(over)),
@@ -59,13 +59,45 @@ pub(crate) fn settings(set: &Settings) -> String {
     each.join(", ")
 }
 
-/// A warning if the measured rate may differ from the long-run rate.
-pub(crate) fn unsettled(interval: &Certainty) -> String {
-    let says = |why: &String| match interval.overload {
-        true => format!("  Overload: {why}.\n"),
-        false => format!("  The measured rate may differ from the long-run rate: {why}.\n"),
+/// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way
+/// to measure missing values of p99.
+pub(crate) fn about_latencies<'a>(all: impl Iterator<Item = &'a Found> + Clone) -> String {
+    let mut timed = all.filter(|found| found.latency_ns.mean.is_some());
+    let lacks_p99 = timed.clone().any(|found| found.latency_ns.p99.is_none());
+    let Some(first) = timed.next() else { return String::new() };
+    let with = &first.latency_with;
+    let window = match !with.is_empty() && timed.all(|found| found.latency_with == *with) {
+        true => format!("Latency with {with}.\n"),
+        false => String::new(),
     };
-    interval.unsettled.as_ref().map(says).unwrap_or_default()
+    let p99 = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.\n";
+    window + if lacks_p99 { p99 } else { "" }
+}
+
+/// Title of the reason for a star: an overload.
+pub(crate) const OVERLOAD: &str = "Overload";
+/// Title of the reason for a star: a doubt about the rate.
+pub(crate) const MAY_DIFFER: &str = "The measured rate may differ from the long-run rate";
+
+/// Title of the reason for a missing latency.
+pub(crate) const NO_LATENCY: &str = "There is no latency";
+
+/// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
+/// `None` if there is neither.
+fn doubt(interval: &Certainty) -> Option<String> {
+    let title = if interval.overload { OVERLOAD } else { MAY_DIFFER };
+    interval.unsettled.as_ref().map(|why| format!("{title}: {why}."))
+}
+
+/// Lines with the doubt about a result, and with the reason why it has no latency.
+pub(crate) fn unsettled(interval: &Certainty) -> String {
+    doubts(interval).map(|doubt| format!("  {doubt}\n")).collect()
+}
+
+/// The doubt about a result, and the reason why it has no latency, each in one sentence.
+pub(crate) fn doubts(interval: &Certainty) -> impl Iterator<Item = String> {
+    let no_latency = interval.no_latency.as_ref().map(|why| format!("{NO_LATENCY}: {why}."));
+    doubt(interval).into_iter().chain(no_latency)
 }
 
 /// Text of a percentile with its interval.
@@ -77,6 +109,11 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
 /// Text of a mean latency in nanoseconds, with the half-width of its interval.
 pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
     mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
+/// Text of a mean latency in a table of several runs.
+pub(crate) fn mean_or_overload(latency: &Latency, interval: &Certainty) -> String {
+    if interval.overload { "overload".to_owned() } else { mean(latency.mean, None) }
 }
 
 /// Text of the half-width of an interval, with two significant digits.

@@ -2,20 +2,27 @@
 
 mod limited;
 mod system;
+mod tail;
 mod verbs;
 
 use crate::args::SimulateArgs;
+use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::progress;
+use crate::report;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
-use std::sync::Arc;
+use doorbell_lab::{Asked, Control, Loaded, Loads, Outcome, OutcomeOf, Run, Typed, Work};
+use doorbell_nic::Digits;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
+    let interrupt = progress::interrupt()?;
+    let (typed, loaded) = at_load(typed, max_wall(&args), &interrupt)?;
     let given = typed.given().map_err(Exit::bad_input)?;
     let asked = Asked::of(&given).map_err(Exit::bad_input)?;
     let run = Run::asked(asked.clone()).map_err(Exit::bad_input)?;
@@ -29,9 +36,9 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         uncertainty::known(run.profiles.all()).map_err(|error| Exit::of_uncertainty(&error))?;
     }
     let seen = trace::open(&args.trace, &args.workload.files(&asked))?;
-    let interrupt = progress::interrupt()?;
+    distribution::prepare([&args.histogram, &args.cdf].into_iter().flatten())?;
     let bar = progress::bar();
-    let watch = Watched { bar: &bar, seen: &seen };
+    let watch = Watched { bar: &bar, seen: &seen, latencies: args.histogram.is_some().then(Mutex::default) };
     let control = control(&args, &interrupt, &watch);
     let outcome = match args.explain {
         true => doorbell_lab::explain(&run, &control)
@@ -42,9 +49,11 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     // A run in which no operation completed has no interval.
     let has_interval = args.uncertainty && outcome.waits.is_none();
     let uncertainty = has_interval.then(|| uncertainty::of(&run, &outcome.measured, &control)).transpose();
+    let latencies = watch.latencies.map(|all| all.into_inner().unwrap_or_else(|e| e.into_inner()));
     drop(bar);
     let told = Told {
         result: &outcome,
+        typed: Some(&typed),
         unit: if run.is_of_system() { "Mrps" } else { "Mops" },
         extrapolates: &doorbell_lab::extrapolates(&run),
         supports: &doorbell_lab::supports(&run),
@@ -53,16 +62,48 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&told)?;
     } else {
-        exit::print(&text(&told, &asked))?;
+        exit::print(&(load(loaded) + &text(&told, &asked)))?;
     }
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
+    }
+    if let (Some(file), Some(latencies)) = (&args.histogram, latencies) {
+        distribution::write(file, &distribution::csv(&latencies.unwrap_or_default()))?;
+    }
+    if let Some(file) = &args.cdf {
+        let named = ("latency".to_owned(), &outcome.quantiles[..]);
+        distribution::write(file, &distribution::svg([named].into_iter())?)?;
     }
     // The results are printed before errors are reported.
     seen.report()?;
     exit::stopped(&interrupt)?;
     uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
     exit::completed(outcome.waits.as_deref(), &outcome.measured)
+}
+
+/// The command with a rate in place of its load, and the load with its capacity. Without a load, the command
+/// itself.
+fn at_load(
+    typed: Typed,
+    max_wall: Duration,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<(Typed, Option<Loaded>), Exit> {
+    let given = typed.given().map_err(Exit::bad_input)?;
+    let bar = progress::bar();
+    let control = Control { max_wall: Some(max_wall), watch: &bar, ..stopped_by(interrupt) };
+    let loads = Loads::measure(&[(String::new(), given.clone())], None, &control);
+    let loads = loads.map_err(|error| Exit::of_sweep(error.into()))?;
+    match loads.of(&given).map_err(Exit::bad_input)? {
+        Some(loaded) => Ok((typed.at_rate(loaded.rate()), Some(loaded))),
+        None => Ok((typed, None)),
+    }
+}
+
+/// Text about the load and its capacity; empty without a load.
+fn load(loaded: Option<Loaded>) -> String {
+    let Some(Loaded { load, capacity }) = loaded else { return String::new() };
+    let (mops, half) = (Digits(capacity.mops, 2), report::within(capacity.half));
+    format!("Load: {load} of {mops}{half} million operations per second, the rate of a closed loop\n\n")
 }
 
 /// The text report. `asked` holds the parameters as requested, before the profile decided some of them.
@@ -92,6 +133,13 @@ const STALE: &str = "doorbell: this host's devices do not see its caches (io_coh
 
 /// The run settings that these arguments ask for.
 fn control<'a>(args: &SimulateArgs, interrupt: &Arc<AtomicBool>, watch: &'a Watched<'_>) -> Control<'a> {
-    let max_wall = std::time::Duration::from_nanos(args.max_wall.span().as_ns());
-    Control { interrupt: interrupt.clone(), jobs: doorbell_lab::cores(), max_wall: Some(max_wall), watch }
+    Control { max_wall: Some(max_wall(args)), watch, ..stopped_by(interrupt) }
+}
+
+fn max_wall(args: &SimulateArgs) -> Duration {
+    Duration::from_nanos(args.max_wall.span().as_ns())
+}
+
+fn stopped_by(interrupt: &Arc<AtomicBool>) -> Control<'static> {
+    Control { interrupt: interrupt.clone(), ..Control::quiet() }
 }

@@ -7,16 +7,16 @@ mod terminal;
 
 use crate::args::SweepArgs;
 use crate::cache;
+use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
-use doorbell_lab::Control;
 use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::{Certainty, Control};
 use doorbell_nic::Digits;
 use names::{name, name_of};
 use std::fmt::Write;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let (given, of_file) = args.workload.swept().map_err(Exit::bad_input)?;
     let texts = if args.over.is_empty() { of_file.into_iter().collect() } else { args.over.clone() };
     let over = Over::all(&texts).map_err(Exit::bad_input)?;
-    let plan = Plan::new(given, over, args.explain).map_err(Exit::of_sweep)?;
-    prepare(args, &plan.axes())?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
     let interrupt = progress::interrupt()?;
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
     let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
+    let plan = Plan::new(given, over, args.explain, stored.clone(), &control).map_err(Exit::of_sweep)?;
+    prepare(args, &plan.axes())?;
     let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
         None => plan.run(args.shard, stored.clone(), &control),
@@ -70,10 +70,10 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
 
 fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     if let Some(file) = &args.csv {
-        write(file, &csv::of(sweep))?;
+        distribution::write(file, &csv::of(sweep))?;
     }
     if let Some(file) = &args.svg {
-        write(file, &curves::svg(sweep)?)?;
+        distribution::write(file, &curves::svg(sweep)?)?;
     }
     if args.json {
         return exit::print_json(sweep);
@@ -90,19 +90,7 @@ fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
     if args.svg.is_some() {
         curves::along(over)?;
     }
-    for file in [&args.csv, &args.svg].into_iter().flatten() {
-        let opened = File::options().create(true).append(true).open(file);
-        opened.map_err(|error| cannot_write(file, &error))?;
-    }
-    Ok(())
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Exit> {
-    std::fs::write(file, text).map_err(|error| cannot_write(file, &error))
-}
-
-fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
-    Exit::bad_input(format!("cannot write {}: {error}", file.display()))
+    distribution::prepare([&args.csv, &args.svg].into_iter().flatten())
 }
 
 /// At most this many missing points are named.
@@ -131,18 +119,32 @@ fn report(sweep: &Sweep) -> String {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
     let mut text = table(sweep, &points);
-    let unsettled: Vec<_> =
-        points.iter().filter_map(|p| Some((name(sweep, p), p.found.interval.unsettled.as_ref()?))).collect();
-    if !unsettled.is_empty() {
-        text += "\n* The measured rate may differ from the long-run rate:\n";
+    text += &report::about_latencies(points.iter().map(|point| &point.found));
+    if sweep.over.iter().any(|axis| axis.option == "load") || sweep.workload.contains_key("load") {
+        text += "A load is a share of the rate of a closed loop with the same options.\n";
     }
-    for (name, why) in unsettled {
-        let _ = writeln!(text, "  {name}: {why}");
-    }
+    let of = |overload: bool| {
+        move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
+    };
+    text += &noted(sweep, &points, &format!("* {}", report::OVERLOAD), of(true));
+    text += &noted(sweep, &points, &format!("* {}", report::MAY_DIFFER), of(false));
+    text += &noted(sweep, &points, report::NO_LATENCY, |interval| interval.no_latency.clone());
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
     text + &missing(sweep).unwrap_or_default()
+}
+
+/// A title, and the points with a note `why`. Empty if there are none.
+fn noted(
+    sweep: &Sweep,
+    points: &[&Point],
+    title: &str,
+    why: impl Fn(&Certainty) -> Option<String>,
+) -> String {
+    let note = |point: &&Point| Some(format!("  {}: {}\n", name(sweep, point), why(&point.found.interval)?));
+    let all: String = points.iter().filter_map(note).collect();
+    if all.is_empty() { all } else { format!("\n{title}:\n{all}") }
 }
 
 fn table(sweep: &Sweep, points: &[&Point]) -> String {
@@ -160,7 +162,7 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
-        let mean = report::mean(point.found.latency_ns.mean, None);
+        let mean = report::mean_or_overload(&point.found.latency_ns, &point.found.interval);
         cells.extend([
             Digits(point.found.mops, 2).to_string(),
             format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),

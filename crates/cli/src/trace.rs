@@ -222,6 +222,8 @@ fn shown(path: &Path) -> String {
 pub(crate) struct Watched<'a> {
     pub(crate) bar: &'a Bar,
     pub(crate) seen: &'a Files,
+    /// Latencies of the first run, if they are wanted.
+    pub(crate) latencies: Option<Mutex<Option<Vec<(u64, u64)>>>>,
 }
 
 impl Watch for Watched<'_> {
@@ -240,5 +242,15 @@ impl Watch for Watched<'_> {
 
     fn traced(&self, traced: Traced) {
         *lock(&self.seen.traced) = Some(traced);
+    }
+
+    fn wants_latencies(&self) -> bool {
+        self.latencies.as_ref().is_some_and(|first| lock(first).is_none())
+    }
+
+    fn latencies(&self, counts: Vec<(u64, u64)>) {
+        if let Some(first) = &self.latencies {
+            *lock(first) = Some(counts);
+        }
     }
 }

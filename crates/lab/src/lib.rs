@@ -10,6 +10,7 @@ pub mod compare;
 mod explain;
 mod extrapolation;
 mod limits;
+mod load;
 mod median;
 mod plan;
 mod results;
@@ -28,7 +29,7 @@ pub use asked::{
 pub use doorbell_programs::steady::{Ended, Warmed};
 pub use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
-pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
+pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share, Until};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
@@ -38,11 +39,12 @@ pub use doorbell_workload::{
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::extrapolates;
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
+pub use load::{Capacity, LoadError, Loaded, Loads};
 pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
-    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,
+    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Quantile, Relaxed, SCHEMA,
     SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
     class_name,
 };

@@ -1,25 +1,31 @@
 //! A sweep as curves. The x axis is an option with ordered values. Each value of the other option has a
 //! curve.
 
+use super::names::name;
+use crate::distribution;
 use crate::exit::Exit;
 use crate::plot::Figure;
-use doorbell_lab::Duration;
 use doorbell_lab::sweep::{Axis, Point, Sweep};
+use doorbell_lab::{Duration, Share};
 use doorbell_reproduce::Curve;
 use serde_json::Value;
 
 /// The option along the x axis.
 pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
-    let none = "an SVG needs an option with numbers or times as values for its x axis";
+    let none = "an SVG needs an option with numbers, times or shares as values for its x axis";
     let has_order = |axis: &&Axis| axis.values.iter().all(|value| position(value).is_some());
     over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }
 
-/// Position of a value on the axis. A number is its own position. The position of a time is its microseconds.
+/// Position of a value on the axis. A number is its own position. The position of a time is its microseconds,
+/// and of a share its percentage.
 fn position(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
-        Value::String(text) => Some(text.parse::<Duration>().ok()?.span().as_secs_f64() * 1e6),
+        Value::String(text) => match text.parse::<Share>() {
+            Ok(share) => Some(share.of_one() * 100.0),
+            Err(_) => Some(text.parse::<Duration>().ok()?.span().as_secs_f64() * 1e6),
+        },
         _ => None,
     }
 }
@@ -38,18 +44,29 @@ fn curve(sweep: &Sweep, x: &Axis, series: Option<(&Axis, &Value)>, (y, measure):
     let mut points: Vec<(f64, f64)> = sweep.points.iter().filter(of).filter_map(place).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let is_time = x.values.iter().any(Value::is_string);
+    let text = x.values.iter().find_map(Value::as_str);
+    let unit = text.map_or("", |text| if text.ends_with('%') { ", %" } else { ", us" });
     Curve {
         experiment: String::new(),
         name: series.map_or("all".into(), |(axis, value)| format!("{}={}", axis.option, shown(value))),
         profile: String::new(),
-        x: if is_time { format!("{}, us", x.option) } else { x.option.clone() },
+        x: format!("{}{unit}", x.option),
         y: y.to_owned(),
         points,
     }
 }
 
-/// The SVG. It has a panel for the rate, and a panel for p99.
+/// At most this many distributions are drawn in one panel.
+const MOST_CDFS: usize = 6;
+
+/// The distributions of latency, one for each point; empty if there are too many to tell them apart.
+fn cdfs(sweep: &Sweep) -> Vec<Curve> {
+    let named = sweep.points.iter().map(|point| (name(sweep, point), &point.found.quantiles[..]));
+    if sweep.points.len() > MOST_CDFS { Vec::new() } else { distribution::curves(named) }
+}
+
+/// The SVG. It has a panel for the rate, a panel for p99, and for few points a panel with the distributions
+/// of latency.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);
@@ -61,6 +78,7 @@ pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
                 axis.values.iter().map(|value| curve(sweep, x, Some((axis, value)), measure)).collect()
             }
         })
+        .chain(cdfs(sweep))
         .collect();
     let title = sweep.over.iter().map(|axis| axis.option.as_str()).collect::<Vec<_>>().join(" and ");
     let figure =

@@ -5,8 +5,12 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 36] = [
+const OPTIONAL: [&str; 40] = [
     "overload",
+    "due_mops",
+    "no_latency",
+    "known_to",
+    "quantiles",
     "class",
     "classes",
     "kinds",
@@ -57,7 +61,8 @@ const MAPS: [&str; 10] = [
     "of",
 ];
 /// Workload fields that are present only if they are given.
-const SAID: [&str; 15] = [
+const SAID: [&str; 16] = [
+    "until",
     "arrivals",
     "rate",
     "think",

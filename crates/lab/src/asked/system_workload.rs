@@ -138,7 +138,7 @@ impl SystemWorkload {
 
     /// The request for the measurement: its times, as far as they are given, and its precision.
     pub(crate) fn wanted(&self) -> Wanted {
-        let Timing { warmup, duration, precision, max_time, .. } = self.timing();
+        let Timing { warmup, duration, precision, until, max_time, .. } = self.timing();
         let Clients { clients, outstanding, .. } = self.clients();
         let under_way = u64::from(*clients) * u64::from(*outstanding);
         Wanted {
@@ -146,6 +146,7 @@ impl SystemWorkload {
             warmup: warmup.map(Duration::span),
             duration: duration.map(Duration::span),
             precision: *precision,
+            until: *until,
             max_time: max_time.span(),
             due: self.rate().map(|rate| Due { class: None, rate, under_way }).into_iter().collect(),
             think: self.shape.think,

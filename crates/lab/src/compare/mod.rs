@@ -8,6 +8,7 @@ pub use costs::{Cost, CostTerm};
 
 use crate::asked::Asked;
 use crate::explain::results;
+use crate::load::Loads;
 use crate::plan::{Control, Known, Run, Stored};
 use crate::results::Found;
 use crate::run_error::SimulateError;
@@ -63,9 +64,11 @@ pub fn compare(
     stored: Option<Arc<Stored>>,
     control: &Control<'_>,
 ) -> Result<Comparison, SweepError> {
+    let loads = Loads::measure(sides, stored.clone(), control)?;
     let run = |(name, given): &(String, Given)| {
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
+        let given = loads.applied(given.clone()).map_err(refused)?;
+        let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
         Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
     };
     let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;

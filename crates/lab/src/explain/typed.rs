@@ -1,7 +1,7 @@
 //! The command that a user typed, and changes of it.
 
 use crate::asked::fields;
-use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
+use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Until, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
 /// The options of a command for a workload or a system.
@@ -85,6 +85,24 @@ impl Typed {
             }
         }
         Some(typed)
+    }
+
+    /// The options for a run that ends when `until` is known; `None` if the file sets a duration, which no flag
+    /// takes back.
+    pub fn until(&self, until: Until) -> Option<Typed> {
+        self.with(&Change::to("until", Value::Text(until.name().to_owned())).without("duration"))
+    }
+
+    /// The options with a rate in place of a load.
+    pub fn at_rate(&self, rate: u64) -> Typed {
+        let mut typed = self.clone();
+        typed.flags.remove("load");
+        if let Some((_, below)) = &mut typed.file {
+            below.remove("load");
+        }
+        let field = field("rate").expect("open loops have it");
+        typed.flags.set(field, Value::Number(rate)).expect("a rate is a number");
+        typed
     }
 
     /// The command line for these options.
@@ -173,6 +191,16 @@ mod tests {
             "no flag takes back what the file says"
         );
         assert_eq!(with(Change::to("huge_pages", Value::Switch(true))), None, "nor is there one for it");
+    }
+
+    #[test]
+    fn a_percentile_replaces_a_duration() {
+        let flags = given("verb = \"read\"\nduration = \"50us\"");
+        let typed = Typed { flags, ..Typed::default() };
+        let longer = typed.until(Until::P999).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate --verb read --until p99.9");
+        let file = Some(("w.toml".into(), given("duration = \"50us\"")));
+        assert_eq!(Typed { file, ..Typed::default() }.until(Until::P99), None);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Summary of the series that the threads of a run share: latencies, and their confidence intervals.
 
+use super::known::{self, AtEnd};
+use super::quantiles::{Quantile, quantiles};
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    CompletionSeries, Course, Ended, Means, Wanted, Warmed, are_within, quantile, warm_until,
+    Batch, CompletionSeries, Course, Ended, Means, TURNS, Wanted, Warmed, is_overload, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Share};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -32,6 +34,18 @@ pub struct MeasuredTime {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub overrun: Option<Duration>,
+    /// Share within which rate and mean latency are known: the larger half-width divided by its mean, in two
+    /// significant digits and rounded up. Absent if one of them has no interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub known_to: Option<Share>,
+}
+
+impl MeasuredTime {
+    /// Until when a settled run of this requested precision lasted, in words.
+    pub fn until(&self, precision: Share) -> String {
+        known::until(precision, self.known_to)
+    }
 }
 
 /// Precision of a result: half-widths of the 95% confidence intervals of means, and 95% confidence intervals
@@ -54,9 +68,16 @@ pub struct Certainty {
     /// Whether operations are due faster than they complete. The backlog then grows, and no latency is given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overload: bool,
+    /// If operations are due faster than they complete: millions of operations that are due per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_mops: Option<f64>,
     /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
+    /// Why no latency is given, in words; absent if there are latencies, or if operations are due faster than
+    /// they complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_latency: Option<String>,
 }
 
 /// Summary of the series that all threads of a run share.
@@ -66,24 +87,58 @@ pub(crate) struct Shown {
     /// Rate in millions per second from evened completions; `None` if completions are not evened.
     pub(crate) evened: Option<f64>,
     pub(crate) latency: Latency,
+    /// Quantiles of the latencies; empty without a latency.
+    pub(crate) quantiles: Vec<Quantile>,
     pub(crate) certainty: Certainty,
     /// If nothing completed: why threads were waiting at the end.
     pub(crate) waits: Option<String>,
 }
 
-/// At most this share of the measured time may look like warm-up.
-const LOOKS_WARM: f64 = 0.1;
+/// In an open loop, a mean latency with an interval that is wider than this share on each side is not
+/// reported. The measured time may then be too short to tell a queue from an overload.
+const VAGUE: f64 = 0.5;
 
 impl Certainty {
-    /// The precision of an overloaded run. Only the interval of the rate remains.
-    fn of_overload(self, due: &Due) -> Certainty {
+    /// The precision of an overloaded run with this rate, in operations per second. Only the interval of the
+    /// rate remains.
+    fn of_overload(self, due: &Due, reached: f64) -> Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
-        let rate = Digits(due.rate as f64 / 1e6, 2);
+        let millions = |rate: f64| Digits(rate / 1e6, 2);
         let unsettled = format!(
-            "{of_class}{rate} million operations are due per second, but fewer complete. The backlog grows, \
-             so there is no long-run latency"
+            "{of_class}{} million operations are due per second, but only {} complete. The backlog grows, so \
+             there is no long-run latency",
+            millions(due.rate as f64),
+            millions(reached),
         );
-        Certainty { mops: self.mops, overload: true, unsettled: Some(unsettled), ..Certainty::default() }
+        Certainty { mops: self.mops, unsettled: Some(unsettled), ..Certainty::without_latency(due) }
+    }
+
+    /// The precision of an open loop whose latencies are too uncertain to report.
+    fn of_vague(self, wanted: &Wanted) -> Certainty {
+        let rates: Vec<String> =
+            wanted.due.iter().map(|due| Digits(due.rate as f64 / 1e6, 2).to_string()).collect();
+        let why = format!(
+            "{} million operations are due per second, and latencies change so much that their mean is not \
+             known within {:.0}%. Measure for longer, to find out whether this is an overload",
+            rates.join(" and "),
+            VAGUE * 100.0
+        );
+        let unsettled = self.unsettled.unwrap_or_else(|| "latencies still change".into());
+        let (unsettled, no_latency) = (Some(unsettled), Some(why));
+        Certainty { mops: self.mops, unsettled, no_latency, ..Certainty::default() }
+    }
+
+    /// The precision with the reason for a missing latency.
+    fn explained(self, latency: &Latency) -> Certainty {
+        let untimed = "no signalled operation completed in the measured time";
+        let missing = latency.mean.is_none() && self.no_latency.is_none() && !self.overload;
+        let no_latency = if missing { Some(untimed.to_owned()) } else { self.no_latency };
+        Certainty { no_latency, ..self }
+    }
+
+    /// The precision of an overloaded class.
+    fn without_latency(due: &Due) -> Certainty {
+        Certainty { overload: true, due_mops: Some(due.rate as f64 / 1e6), ..Certainty::default() }
     }
 }
 
@@ -99,13 +154,16 @@ impl ShownOfClass {
     pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, number: usize) -> Option<ShownOfClass> {
         let own = |due: &&Due| due.class.as_ref().is_some_and(|(class, _)| *class == number);
         let due = wanted.due.iter().find(own);
-        if due.is_some_and(|due| due.is_ahead_of(measurement, measurement.end())) {
-            let certainty = Certainty { overload: true, ..Certainty::default() };
-            return Some(ShownOfClass { latency: Latency::none(), certainty });
+        if let Some(due) = due.filter(|due| is_overload(due, measurement, measurement.end())) {
+            return Some(ShownOfClass {
+                latency: Latency::none(),
+                certainty: Certainty::without_latency(due),
+            });
         }
         let series = measurement.series_of(number)?;
-        let certainty = intervals(&series.until(measurement.end()));
-        Some(ShownOfClass { latency: Latency::from(&*series), certainty })
+        let latency = Latency::from(&*series);
+        let certainty = intervals(&series.until(measurement.end())).explained(&latency);
+        Some(ShownOfClass { latency, certainty })
     }
 }
 
@@ -113,11 +171,49 @@ impl Shown {
     pub(crate) fn of(measurement: &Measurement, wanted: &Wanted, course: &Course) -> Shown {
         let (from, end) = (measurement.from(), measurement.end());
         let ended = course.ended;
-        let overload = wanted.overload(measurement, end);
+        // A run that ended because of an overload is overloaded, even if its last operations leave a doubt.
+        let noted = || course.overload.as_ref().filter(|_| ended == Ended::Overload);
+        let overload = wanted.overload(measurement, end).or_else(noted);
+        let reached = overload.map_or(0.0, |due| reached(due, measurement));
         let series = measurement.series();
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         let overrun = overrun(end, ended, wanted);
+        // The answer was known shortly before the end. The last operations cannot make it less precise.
+        let known = course.known_at.filter(|known| (end - *known) * LAST <= *known - from);
+        let judged = known.map_or_else(|| seen.clone(), |known| series.until(known));
+        let means = Means::of(judged.batches(), judged.length());
+        let at_end = AtEnd {
+            ended,
+            warmed: course.warmed,
+            precision: wanted.precision,
+            means,
+            completed: Batch::all(seen.batches()).completed,
+            span: end - from,
+            max_time: (Duration::new(wanted.max_time), overrun),
+            has_turned: wanted.has_turned(TURNS, (end - from).as_ps(), &seen),
+            confirmed: course.confirmed,
+            percentile: course.percentile,
+            ahead: course.ahead,
+            warm: warm_until(&seen).map(|warm| Span::from_ps(warm - seen.start())),
+        };
+        let unsettled = at_end.doubt().filter(|_| !nothing);
+        let certainty = Certainty { unsettled, ..intervals(&judged) };
+        let latency = Latency::from(&*series);
+        let (latency, certainty) = match overload {
+            // While the backlog grows, latencies grow, too, so there is no latency to report.
+            Some(due) => (Latency::none(), certainty.of_overload(due, reached)),
+            None if is_vague(&latency, &certainty, wanted) => (Latency::none(), certainty.of_vague(wanted)),
+            None => (latency, certainty),
+        };
+        let quantiles = latency.mean.map_or_else(Vec::new, |_| quantiles(&series.latency()));
+        let waits = nothing.then(|| why_nothing(wanted, end - from, course));
+        let certainty = match &waits {
+            Some(waits) => {
+                Certainty { no_latency: Some(format!("no operation completed: {waits}")), ..certainty }
+            }
+            None => certainty.explained(&latency),
+        };
         Shown {
             measured: MeasuredTime {
                 warmup: Duration::new(from - wanted.begin),
@@ -125,15 +221,13 @@ impl Shown {
                 ended,
                 warmed: course.warmed,
                 overrun,
+                known_to: known::known_to(means),
             },
             evened: series.is_evened(end).then(|| seen.rate() * 1e6),
-            // While the backlog grows, latencies grow, too, so there is no latency to report.
-            latency: if overload.is_some() { Latency::none() } else { Latency::from(&*series) },
-            certainty: match (certainty(&seen, end - from, (course, overrun), wanted), overload) {
-                (certainty, Some(due)) => certainty.of_overload(due),
-                (certainty, None) => certainty,
-            },
-            waits: nothing.then(|| why_nothing(wanted, end - from, course)),
+            latency,
+            quantiles,
+            certainty,
+            waits,
         }
     }
 
@@ -146,9 +240,11 @@ impl Shown {
             ended: Ended::Duration,
             warmed: None,
             overrun: None,
+            known_to: None,
         };
         let latency = Latency { min: None, mean: None, p50: None, p99: None, p999: None };
-        Shown { measured, evened: None, latency, certainty: Certainty::default(), waits: None }
+        let (quantiles, certainty) = (Vec::new(), Certainty::default());
+        Shown { measured, evened: None, latency, quantiles, certainty, waits: None }
     }
 
     /// Virtual time that was measured.
@@ -156,6 +252,24 @@ impl Shown {
         self.measured.duration.span()
     }
 }
+
+/// Whether the mean latency of an open loop is too uncertain to report.
+fn is_vague(latency: &Latency, certainty: &Certainty, wanted: &Wanted) -> bool {
+    let known = latency.mean.zip(certainty.latency_ns);
+    !wanted.due.is_empty() && known.is_some_and(|(mean, half)| half > VAGUE * mean)
+}
+
+/// Completions per second of the threads whose operations are due.
+fn reached(due: &Due, measurement: &Measurement) -> f64 {
+    let seen = match &due.class {
+        None => Some(measurement.series()),
+        Some((number, _)) => measurement.series_of(*number),
+    };
+    seen.map_or(0.0, |seen| seen.until(measurement.end()).rate() * 1e12)
+}
+
+/// The time from the decision to end a run to its end is short if the measured time is this many times longer.
+const LAST: u64 = 8;
 
 /// An overrun of at most the maximum time divided by this number is ignored. It comes from waiting for the
 /// work of ports.
@@ -175,20 +289,6 @@ fn why_nothing(wanted: &Wanted, measured: Span, course: &Course) -> String {
     wanted.why_nothing(measured).or(waits).unwrap_or_else(|| short().to_owned())
 }
 
-fn certainty(
-    series: &CompletionSeries,
-    span: Span,
-    course: (&Course, Option<Duration>),
-    wanted: &Wanted,
-) -> Certainty {
-    let intervals = intervals(series);
-    if nothing(series) {
-        return intervals;
-    }
-    let means = Means::of(series.batches(), series.length());
-    Certainty { unsettled: unsettled(series, span, means, course, wanted), ..intervals }
-}
-
 fn nothing(series: &CompletionSeries) -> bool {
     series.batches().iter().all(|batch| batch.completed == 0)
 }
@@ -205,57 +305,42 @@ fn intervals(series: &CompletionSeries) -> Certainty {
         p50_ns: quantile(series, 0.5),
         p99_ns: quantile(series, 0.99),
         p999_ns: quantile(series, 0.999),
-        overload: false,
-        unsettled: None,
+        ..Certainty::default()
     }
 }
 
-/// Why the measured rate may differ from the long-run rate.
-fn unsettled(
-    series: &CompletionSeries,
-    span: Span,
-    means: Option<Means>,
-    (course, overrun): (&Course, Option<Duration>),
-    wanted: &Wanted,
-) -> Option<String> {
-    let within =
-        |what: &str| Some(format!("rate and mean latency are not known to {} when {what}", wanted.precision));
-    let max_time = Duration::new(wanted.max_time);
-    match course.ended {
-        Ended::Overload => return None,
-        Ended::Settled if are_within(means, wanted.precision) => return None,
-        // The intervals were narrow when the end was decided. Operations that were outstanding then may have
-        // widened them.
-        Ended::Settled => return within("the run ends"),
-        Ended::MaxTime => {
-            let later = |over: Duration| {
-                let us = over.span().as_ns() / 1000;
-                format!(
-                    ", plus {us} us, the shortest time that can be measured after the work that threads had \
-                     begun"
-                )
-            };
-            let later = overrun.map_or_else(String::new, later);
-            return within(&format!("the {max_time} of virtual time (--max-time) are over{later}"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(due: Vec<Due>) -> Wanted {
+        Wanted {
+            begin: Time::START,
+            warmup: None,
+            duration: None,
+            precision: Share::of_percent(1),
+            until: None,
+            max_time: Span::from_ms(1),
+            due,
+            think: Span::ZERO,
+            round: None,
+            held: None,
+            unacknowledged: false,
         }
-        Ended::MaxWall => return within("the wall-clock time (--max-wall) is over"),
-        Ended::Interrupted => return within("the run is interrupted"),
-        Ended::Duration => {}
     }
-    if course.ahead > 0.0 {
-        let percent = Digits(course.ahead * 100.0, 1);
-        return Some(format!(
-            "{percent}% of the sent data queues up in flight, until no buffer space is left"
-        ));
-    }
-    match warm_until(series).map(|warm| warm - series.start()) {
-        None => Some("the rate still changes".to_owned()),
-        Some(warm) if warm as f64 > LOOKS_WARM * span.as_ps() as f64 => {
-            Some(format!("the first {:.0} us look like warm-up", warm as f64 / 1e6))
-        }
-        Some(_) if means.is_none() => {
-            Some("the rate changes too slowly for such a short measurement".to_owned())
-        }
-        Some(_) => None,
+
+    #[test]
+    fn an_open_loop_has_no_latency_that_may_be_wrong_by_half() {
+        let open = wanted(vec![Due { class: None, rate: 2_500_000, under_way: 16 }]);
+        let latency = Latency { mean: Some(100.0), ..Latency::none() };
+        let within =
+            |half: f64| Certainty { latency_ns: Some(half), mops: Some(0.1), ..Certainty::default() };
+        assert!(is_vague(&latency, &within(51.0), &open) && !is_vague(&latency, &within(49.0), &open));
+        assert!(!is_vague(&latency, &within(51.0), &wanted(Vec::new())), "a closed loop has no overload");
+        let told = within(51.0).of_vague(&open);
+        assert_eq!((told.latency_ns, told.mops), (None, Some(0.1)));
+        let why = told.no_latency.unwrap();
+        assert!(why.starts_with("2.50 million operations are due per second"), "{why}");
+        assert!(told.unsettled.is_some() && !told.overload);
     }
 }

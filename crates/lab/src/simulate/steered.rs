@@ -1,5 +1,6 @@
 //! Runs a cluster until its measurement ends.
 
+use crate::results::Shown;
 use crate::watch::Watch;
 use doorbell_programs::steady::{Course, Ending, Stop, Wanted};
 use doorbell_sim::SimCluster;
@@ -26,4 +27,13 @@ pub(crate) fn steered<R, E>(
     }
     let course = course.lock().unwrap_or_else(|e| e.into_inner()).clone();
     (ended, course)
+}
+
+/// Shows the latencies of a run to a watcher that wants them, if the run has latencies to report.
+pub(crate) fn show_latencies(watch: &dyn Watch, measurement: &Measurement, shown: &Shown) {
+    if shown.latency.mean.is_some() && watch.wants_latencies() {
+        let all = measurement.series().latency();
+        let counts = all.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration()));
+        watch.latencies(counts.collect());
+    }
 }

@@ -1,6 +1,8 @@
 //! Errors of sweeps.
 
+use crate::load::LoadError;
 use crate::run_error::SimulateError;
+use doorbell_verbs::RunError;
 use thiserror::Error;
 
 /// Why a sweep has no result.
@@ -17,6 +19,18 @@ pub enum SweepError {
         /// Error of the point's run.
         cause: SimulateError,
     },
+}
+
+impl From<LoadError> for SweepError {
+    fn from(error: LoadError) -> SweepError {
+        match error {
+            LoadError::Refused(why) => SweepError::Refused(why),
+            LoadError::Run { at, cause } => SweepError::Point { at, cause },
+            LoadError::Interrupted(at) => {
+                SweepError::Point { at, cause: SimulateError::Run(RunError::Interrupted) }
+            }
+        }
+    }
 }
 
 impl SweepError {

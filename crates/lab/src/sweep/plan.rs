@@ -7,6 +7,7 @@ use super::result::{Axis, SWEEP_SCHEMA, Sweep};
 use super::shards::{MOST_POINTS, Shard};
 use crate::asked::Asked;
 use crate::explain::results;
+use crate::load::Loads;
 use crate::plan::{Control, Known, MODEL, Run, Stored};
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
@@ -23,6 +24,8 @@ pub struct Plan {
     /// Name and run of each point, by point number.
     pub(super) runs: Vec<(String, Run)>,
     explain: bool,
+    /// Capacities for points with a load.
+    loads: Loads,
 }
 
 /// Converts a value to JSON.
@@ -32,17 +35,25 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
 
 impl Plan {
     /// Plans a run of the workload `given` for each combination of values. With `explain`, reruns find the
-    /// bottlenecks.
+    /// bottlenecks. If points have a load, measures their capacities first.
     ///
     /// # Errors
-    /// One sentence that names the point, if the workload of a point is invalid.
-    pub fn new(given: Given, over: Vec<Over>, explain: bool) -> Result<Plan, SweepError> {
+    /// One sentence that names the point, if the workload of a point is invalid, or its capacity is not known.
+    pub fn new(
+        given: Given,
+        over: Vec<Over>,
+        explain: bool,
+        stored: Option<Arc<Stored>>,
+        control: &Control<'_>,
+    ) -> Result<Plan, SweepError> {
         let size = over.iter().map(|over| over.values.len()).product::<usize>();
         if size > MOST_POINTS {
             let why = format!("the sweep has {size} points, but must have at most {MOST_POINTS}");
             return Err(SweepError::Refused(why));
         }
-        let mut plan = Plan { given, over, runs: Vec::new(), explain };
+        let mut plan = Plan { given, over, runs: Vec::new(), explain, loads: Loads::default() };
+        let points = (0..size).map(|number| plan.given_at(&plan.values_of(number)));
+        plan.loads = Loads::measure(&points.collect::<Result<Vec<_>, _>>()?, stored, control)?;
         plan.runs = (0..size).map(|number| plan.run_at(&plan.values_of(number))).collect::<Result<_, _>>()?;
         Ok(plan)
     }
@@ -70,7 +81,8 @@ impl Plan {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    pub(super) fn run_at(&self, values: &[Value]) -> Result<(String, Run), SweepError> {
+    /// Name and options of a point.
+    fn given_at(&self, values: &[Value]) -> Result<(String, Given), SweepError> {
         let name = self.name_of(values);
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
         let mut given = self.given.clone();
@@ -79,6 +91,13 @@ impl Plan {
                 .map_err(|error| refused(error.to_string()))?;
             given.set(over.field, value.clone()).map_err(refused)?;
         }
+        Ok((name, given))
+    }
+
+    pub(super) fn run_at(&self, values: &[Value]) -> Result<(String, Run), SweepError> {
+        let (name, given) = self.given_at(values)?;
+        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
+        let given = self.loads.applied(given).map_err(refused)?;
         let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
         let run = Run::asked(asked).map_err(|error| refused(error.to_string()))?;
         for (over, value) in self.over.iter().zip(values) {

@@ -15,6 +15,12 @@ fn simulate(toml: &str) -> Outcome {
         .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
+fn system(toml: &str) -> Outcome {
+    let given = doorbell_lab::Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
+    let run = Run::asked(doorbell_lab::Asked::of(&given).unwrap()).unwrap();
+    doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+}
+
 fn mean(o: &Outcome) -> f64 {
     o.latency_ns.mean.unwrap_or_else(|| panic!("{o:?}"))
 }
@@ -116,6 +122,30 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
     // Slightly above the capacity, the queue grows slowly.
     let slow = simulate(&format!("{FEW}arrivals = \"poisson\"\nrate = 22300000\nmax_time = \"40ms\""));
     assert!(slow.interval.unsettled.is_some(), "{slow:?}");
+}
+
+/// The third rate of docs/rpc.md, for a time in which the backlog stays far below the 1536 requests that the
+/// clients may have outstanding. The first two rates are below the capacity.
+#[test]
+fn a_short_run_shows_an_overload() {
+    let run = |rate: u64, seed: u64| {
+        system(&format!(
+            "system = \"rpc\"\ncores = 1\nbatching = false\nhandler = \"300ns\"\noutstanding = 64\n\
+             arrivals = \"poisson\"\nrate = {rate}\nduration = \"4ms\"\nseed = {seed}"
+        ))
+    };
+    for seed in 1..=5 {
+        let over = run(2_500_000, seed);
+        assert!(over.interval.overload && over.latency_ns.mean.is_none(), "{seed}: {over:?}");
+        assert_eq!(over.interval.due_mops, Some(2.5));
+        let said = over.interval.unsettled.unwrap();
+        let parts = "2.50 million operations are due per second, but only 2.4";
+        assert!(said.starts_with(parts), "{seed}: {said}");
+    }
+    for rate in [1_000_000, 2_000_000] {
+        let under = run(rate, 1);
+        assert!(!under.interval.overload && under.latency_ns.mean.is_some(), "{rate}: {under:?}");
+    }
 }
 
 #[test]

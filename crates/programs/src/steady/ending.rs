@@ -16,11 +16,13 @@
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
+use super::quantile::{BEYOND, quantile};
+use super::tail::Progress;
 use super::warm::warm_until;
 use crate::worker::Due;
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::{Duration, Share, Until};
 use doorbell_sim::{Steer, SteeredRun};
-use doorbell_systems::series::CompletionSeries;
+use doorbell_systems::series::{Batch, CompletionSeries};
 use doorbell_systems::{Measurement, Round};
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -41,6 +43,8 @@ pub struct Wanted {
     /// An answer is known if the half-widths of its 95% intervals, divided by their means, are at most this
     /// share.
     pub precision: Share,
+    /// The percentile that the run must know, too, if one was requested.
+    pub until: Option<Until>,
     /// Virtual time after which the run ends even without an answer.
     pub max_time: Span,
     /// The due operations of open loops.
@@ -77,6 +81,16 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// All reasons.
+    pub const ALL: [Ended; 6] = [
+        Ended::Duration,
+        Ended::Settled,
+        Ended::Overload,
+        Ended::MaxTime,
+        Ended::MaxWall,
+        Ended::Interrupted,
+    ];
+
     /// Whether the run ended as intended: at the requested time, or settled.
     pub fn is_as_wanted(self) -> bool {
         matches!(self, Ended::Duration | Ended::Settled)
@@ -128,10 +142,19 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
+    /// The operations that were due too fast at the last check; `None` if there were none.
+    pub overload: Option<Due>,
     /// Whether the run was interrupted before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
+    /// Whether a longer measurement had confirmed the intervals.
+    pub confirmed: bool,
+    /// The requested percentile, if it is not known.
+    pub percentile: Option<Until>,
+    /// Virtual time at which the intervals were known to be within the precision; `None` if the run did not
+    /// settle.
+    pub known_at: Option<Time>,
     /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
     /// ended. 0 if the growth is small enough to be ignored.
     pub ahead: f64,
@@ -183,17 +206,16 @@ pub struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
+    /// Virtual time until which the run continues for a percentile that was not requested, once rate and mean
+    /// latency are known.
+    tail: Option<Time>,
+    /// Whether a longer measurement has confirmed the intervals.
+    confirmed: bool,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
 }
 
 impl Wanted {
-    /// Returns the due operations of an overloaded class, or of all threads if they are overloaded: their
-    /// completions lag ever further behind. The observations until `until` decide this.
-    pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
-        self.due.iter().find(|due| due.is_ahead_of(measurement, until))
-    }
-
     /// Returns the measurement that threads record in. Its times are set if they are known beforehand.
     pub fn measurement(&self) -> Measurement {
         match (self.warmup, self.duration) {
@@ -234,7 +256,7 @@ impl Wanted {
 
     /// Whether the last `ps` picoseconds contain `turns` periods of the recurring event, and `turns` times
     /// the longest latency. `seen` has the observations.
-    fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
+    pub fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
             Some(Round::Time(span)) => ps >= turns.saturating_mul(span.as_ps()),
@@ -294,7 +316,17 @@ impl Ending {
         let state = if wanted.warmup.is_some() { State::Measuring } else { State::Warming };
         let lead = Lead::default();
         let asleep_until = measurement.look();
-        let ending = Ending { wanted, stop, measurement, state, course: course.clone(), lead, asleep_until };
+        let ending = Ending {
+            wanted,
+            stop,
+            measurement,
+            state,
+            course: course.clone(),
+            lead,
+            tail: None,
+            confirmed: false,
+            asleep_until,
+        };
         let has_end = ending.measurement.end() != Time::NEVER;
         let first =
             if has_end { ending.sample(ending.measurement.from()) } else { ending.measurement.look() };
@@ -337,8 +369,13 @@ impl Ending {
         !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
     }
 
-    fn is_overload(&self, now: Time) -> bool {
-        self.wanted.overload(&self.measurement, now).is_some()
+    /// Whether the run is overloaded for certain. Notes the operations that are due too fast.
+    fn is_overload(&mut self, now: Time) -> bool {
+        let is_warm = matches!(self.state, State::Measuring | State::Known);
+        let due = self.wanted.sure_overload(&self.measurement, now, is_warm).cloned();
+        let is_overload = due.is_some();
+        self.course().overload = due;
+        is_overload
     }
 
     fn warming(&mut self, run: &mut SteeredRun<'_>) -> Time {
@@ -347,7 +384,9 @@ impl Ending {
         let latest = self.wanted.latest_warm();
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
-            self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
+            // Before the first latency, it is unknown how long operations take.
+            let is_timed = seen.longest() > 0;
+            is_timed && self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
             // An overloaded run never becomes steady.
@@ -397,9 +436,17 @@ impl Ending {
         if self.is_overload(now) {
             return self.end_at(run.horizon(), run, Ended::Overload);
         }
-        match (self.is_known(now), self.state) {
-            (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),
+        let is_known = self.is_known(now);
+        self.confirmed = is_known && self.state == State::Known;
+        match (is_known, self.state) {
+            (true, State::Known) if self.has_percentile(run, now) => {
+                self.end_at(run.horizon(), run, Ended::Settled)
+            }
             _ if now >= self.wanted.latest() => self.end_at(run.horizon(), run, Ended::MaxTime),
+            (true, State::Known) => {
+                let latest = self.wanted.latest();
+                self.later(now, from, self.tail.map_or(latest, |tail| tail.min(latest)))
+            }
             (true, _) => {
                 self.state = State::Known;
                 self.confirm(now, from)
@@ -418,6 +465,33 @@ impl Ending {
         is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
     }
 
+    /// Whether the percentile of this run is known, or costs too much if it was not requested.
+    fn has_percentile(&mut self, run: &SteeredRun<'_>, now: Time) -> bool {
+        match self.wanted.until {
+            Some(until) => self.knows(until),
+            None => self.knows(Until::P99) || now >= self.tail(run, now).min(self.wanted.latest()),
+        }
+    }
+
+    /// Whether the percentile has an interval.
+    fn knows(&self, until: Until) -> bool {
+        let Some(q) = until.quantile() else { return true };
+        let seen = self.measurement.series();
+        let enough = Batch::all(seen.batches()).timed as f64 * (1.0 - q) >= BEYOND;
+        enough && quantile(&seen, q).is_some()
+    }
+
+    /// Virtual time until which the run continues for the usual percentile. Decided at the first call.
+    fn tail(&mut self, run: &SteeredRun<'_>, now: Time) -> Time {
+        let timed = || Batch::all(self.measurement.series().batches()).timed;
+        let decided = self.tail.unwrap_or_else(|| {
+            let (begin, from) = (self.wanted.begin, self.measurement.from());
+            Progress { begin, from, now, events: run.events(), timed: timed() }.continue_until()
+        });
+        self.tail = Some(decided);
+        decided
+    }
+
     /// Ends the measurement and the threads at `end`.
     fn end_at(&mut self, end: Time, run: &mut SteeredRun<'_>, why: Ended) -> Time {
         self.state = State::Ending;
@@ -425,6 +499,9 @@ impl Ending {
         run.meter_until(end);
         let mut course = self.course();
         course.ended = why;
+        course.known_at = (why == Ended::Settled).then(|| run.now());
+        course.confirmed = self.confirmed;
+        course.percentile = self.wanted.until.filter(|until| !self.knows(*until));
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -441,10 +518,12 @@ fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
     are_within(Means::of(seen.batches(), seen.length()), precision)
 }
 
-/// Whether the intervals of these means are within the precision.
+/// Whether the intervals of these means are within the precision. A latency without an interval is not known,
+/// so it is not within any precision.
 pub fn are_within(means: Option<Means>, precision: Share) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
-    means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
+    means
+        .is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_some_and(narrow))
 }
 
 impl Steer for Ending {
