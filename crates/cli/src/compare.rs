@@ -139,7 +139,7 @@ fn options(c: &Comparison) -> String {
 }
 
 fn results(sides: &[Side]) -> String {
-    let header = [
+    let mut header = vec![
         ("", Align::Left),
         ("Mops", Align::Right),
         ("", Align::Left),
@@ -148,15 +148,16 @@ fn results(sides: &[Side]) -> String {
         ("mean", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
-        ("bottleneck", Align::Left),
     ];
-    let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+    let with_p999 = sides.iter().filter_map(|side| side.workload.get("until")).any(report::asks_for_p999);
+    header.extend(with_p999.then_some(("p99.9", Align::Right)));
+    header.push(("bottleneck", Align::Left));
     let row = |side: &Side| {
         let Some(found) = &side.found else {
             return vec![side.name.clone(), "not run".into()];
         };
         let latency = &found.latency_ns;
-        vec![
+        let mut cells = vec![
             side.name.clone(),
             Digits(found.mops, 2).to_string(),
             report::within(found.interval.mops).trim().to_owned(),
@@ -168,10 +169,12 @@ fn results(sides: &[Side]) -> String {
                 None => String::new(),
             },
             report::mean_or_overload(latency, &found.interval),
-            ns(latency.p50),
-            ns(latency.p99),
-            found.bottleneck.class_name().to_owned(),
-        ]
+            report::ns(latency.p50),
+            report::ns(latency.p99),
+        ];
+        cells.extend(with_p999.then(|| report::ns(latency.p999)));
+        cells.push(found.bottleneck.class_name().to_owned());
+        cells
     };
     table::columns(&header, sides.iter().map(row).collect())
 }

@@ -1,9 +1,10 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Until, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
+use serde::Deserialize;
 
 /// Text of a warm-up or of a duration. It is the requested time `asked`, or else the actual time `came` and
 /// its reason `how`.
@@ -57,6 +58,16 @@ pub(crate) fn times(
 pub(crate) fn settings(set: &Settings) -> String {
     let each: Vec<String> = set.iter().map(|(name, number)| format!("{name}={number}")).collect();
     each.join(", ")
+}
+
+/// Whether a value of the option `until` asks for p99.9. Tables then have a column for it.
+pub(crate) fn asks_for_p999(until: &serde_json::Value) -> bool {
+    Until::deserialize(until).is_ok_and(|until| until == Until::P999)
+}
+
+/// Text of a percentile in a table of several runs.
+pub(crate) fn ns(value: Option<u64>) -> String {
+    percentile(value, None)
 }
 
 /// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way

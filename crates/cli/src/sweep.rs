@@ -147,6 +147,12 @@ fn noted(
     if all.is_empty() { all } else { format!("\n{title}:\n{all}") }
 }
 
+/// Whether some points were to measure p99.9.
+fn asks_for_p999(sweep: &Sweep) -> bool {
+    let swept = sweep.over.iter().filter(|axis| axis.option == "until").flat_map(|axis| &axis.values);
+    swept.chain(sweep.workload.get("until")).any(report::asks_for_p999)
+}
+
 fn table(sweep: &Sweep, points: &[&Point]) -> String {
     let mut header: Vec<(&str, Align)> =
         sweep.over.iter().map(|axis| (axis.option.as_str(), Align::Right)).collect();
@@ -156,9 +162,10 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
         ("mean", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
-        ("bottleneck", Align::Left),
     ]);
-    let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+    let with_p999 = asks_for_p999(sweep);
+    header.extend(with_p999.then_some(("p99.9", Align::Right)));
+    header.push(("bottleneck", Align::Left));
     let row = |point: &&Point| {
         let mut cells: Vec<String> = sweep.over.iter().map(|axis| point.value(&axis.option)).collect();
         let mark = if point.found.interval.unsettled.is_some() { " *" } else { "" };
@@ -167,10 +174,11 @@ fn table(sweep: &Sweep, points: &[&Point]) -> String {
             Digits(point.found.mops, 2).to_string(),
             format!("{}{mark}", report::within(point.found.interval.mops)).trim().to_owned(),
             mean,
-            ns(point.found.latency_ns.p50),
-            ns(point.found.latency_ns.p99),
-            point.found.bottleneck.class_name().to_owned(),
+            report::ns(point.found.latency_ns.p50),
+            report::ns(point.found.latency_ns.p99),
         ]);
+        cells.extend(with_p999.then(|| report::ns(point.found.latency_ns.p999)));
+        cells.push(point.found.bottleneck.class_name().to_owned());
         cells
     };
     table::columns(&header, points.iter().map(row).collect())

@@ -38,6 +38,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         ("latency, mean", mean),
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
         ("latency, p99", tail(told, Until::P99, o.latency_ns.p99, o.interval.p99_ns)),
+        ("latency, p99.9", tail(told, Until::P999, o.latency_ns.p999, o.interval.p999_ns)),
         ("latency with", o.latency_with()),
     ];
     if let Some(bandwidth) = of.gb_per_s {

@@ -16,5 +16,6 @@ mod ranks;
 mod run;
 mod schemas;
 mod served;
+mod tails;
 mod trace;
 mod trust;

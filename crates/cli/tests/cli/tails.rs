@@ -1,0 +1,49 @@
+//! Tests of percentiles, distributions of latency, and loads.
+
+use crate::common::split_words;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A new, empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tails").join(test);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory can be made");
+    path
+}
+
+/// The command with its words from `line`. It runs in `directory`, without stored results.
+fn command(directory: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.current_dir(directory).env("DOORBELL_CACHE_DIR", "/dev/null/none").args(split_words(line));
+    command
+}
+
+fn doorbell(directory: &Path, line: &str) -> Output {
+    command(directory, line).output().expect("doorbell runs")
+}
+
+/// Output of a command that succeeds.
+fn said(directory: &Path, line: &str) -> String {
+    let output = doorbell(directory, line);
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The line of `text` that contains `part`.
+fn line_of<'a>(text: &'a str, part: &str) -> &'a str {
+    text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part}: {text}"))
+}
+
+#[test]
+fn p999_is_printed_wherever_it_is_asked_for() {
+    let directory = directory("p999");
+    let some = "--system rpc --cores 1 --until p99.9 --max-time 300us";
+    line_of(&said(&directory, &format!("simulate --clients 4 {some}")), "latency, p99.9");
+    for line in [format!("sweep {some} --over clients=2,4"), format!("compare clients=2 clients=4 {some}")] {
+        let text = said(&directory, &line);
+        assert!(line_of(&text, "bottleneck").contains("p99.9"), "{text}");
+    }
+    let usual = said(&directory, &format!("sweep {} --over clients=2", some.replace("p99.9", "mean")));
+    assert!(!usual.contains("p99.9"), "{usual}");
+}
