@@ -267,7 +267,8 @@ impl Serialize for ThreadClass {
 }
 
 /// Pairs of options that replace each other.
-const ALTERNATIVES: [[&str; 2]; 3] = [["window", "window_per_qp"], ["verb", "mix"], ["rate", "load"]];
+const ALTERNATIVES: [[&str; 2]; 4] =
+    [["window", "window_per_qp"], ["verb", "mix"], ["rate", "load"], ["duration", "until"]];
 
 /// The option itself, and the option that it replaces.
 pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
@@ -330,7 +331,8 @@ impl Workload {
     }
 
     /// The values of `flags`, and the values of `file` for fields that `flags` does not give. `window` in
-    /// `flags` also replaces `window_per_qp` in `file`, and `mix` replaces `verb`, and vice versa.
+    /// `flags` also replaces `window_per_qp` in `file`, and so do the other pairs of options that exclude each
+    /// other: `mix` and `verb`, `load` and `rate`, `until` and `duration`.
     ///
     /// # Errors
     /// See [`Workload::check_over_classes`].

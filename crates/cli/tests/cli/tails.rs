@@ -47,3 +47,19 @@ fn p999_is_printed_wherever_it_is_asked_for() {
     let usual = said(&directory, &format!("sweep {} --over clients=2", some.replace("p99.9", "mean")));
     assert!(!usual.contains("p99.9"), "{usual}");
 }
+
+#[test]
+fn a_flag_for_the_end_replaces_the_end_in_the_file() {
+    let directory = directory("ends");
+    let until = "verb = \"read\"\nmachines = 2\nthreads = 1\nuntil = \"p99\"";
+    std::fs::write(directory.join("until.toml"), until).expect("it can be written");
+    let text = said(&directory, "simulate until.toml --duration 50us");
+    assert!(line_of(&text, "duration").ends_with(" 50us"), "{text}");
+    std::fs::write(directory.join("duration.toml"), until.replace("until = \"p99\"", "duration = \"50us\""))
+        .expect("it can be written");
+    assert!(
+        said(&directory, "simulate duration.toml --until mean --json").contains("\"ended\": \"settled\"")
+    );
+    let output = doorbell(&directory, "simulate --verb read --until p99 --duration 50us");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

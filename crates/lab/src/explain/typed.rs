@@ -87,10 +87,11 @@ impl Typed {
         Some(typed)
     }
 
-    /// The options for a run that ends when `until` is known; `None` if the file sets a duration, which no flag
-    /// takes back.
+    /// The options for a run that ends when `until` is known. They replace a duration.
     pub fn until(&self, until: Until) -> Option<Typed> {
-        self.with(&Change::to("until", Value::Text(until.name().to_owned())).without("duration"))
+        let mut typed = self.with(&Change::to("until", Value::Text(until.name().to_owned())))?;
+        typed.flags.remove("duration");
+        Some(typed)
     }
 
     /// The options with a rate in place of a load.
@@ -200,7 +201,9 @@ mod tests {
         let longer = typed.until(Until::P999).unwrap();
         assert_eq!(longer.command(), "doorbell simulate --verb read --until p99.9");
         let file = Some(("w.toml".into(), given("duration = \"50us\"")));
-        assert_eq!(Typed { file, ..Typed::default() }.until(Until::P99), None);
+        let longer = Typed { file, ..Typed::default() }.until(Until::P99).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate w.toml --until p99");
+        assert_eq!(longer.given().unwrap().get("duration"), None);
     }
 
     #[test]
