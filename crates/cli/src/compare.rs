@@ -94,7 +94,8 @@ fn report(c: &Comparison) -> String {
             let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }
-    text += &report::about_latencies(c.sides.iter().filter_map(|side| side.found.as_ref()));
+    let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get("max_time"))));
+    text += &report::about_latencies(timed);
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
         let _ = write!(

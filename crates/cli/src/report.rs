@@ -1,7 +1,7 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Until, Warmed};
+use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Timing, Until, Warmed};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 use serde::Deserialize;
@@ -71,18 +71,36 @@ pub(crate) fn ns(value: Option<u64>) -> String {
 }
 
 /// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way
-/// to measure missing values of p99.
-pub(crate) fn about_latencies<'a>(all: impl Iterator<Item = &'a Found> + Clone) -> String {
-    let mut timed = all.filter(|found| found.latency_ns.mean.is_some());
-    let lacks_p99 = timed.clone().any(|found| found.latency_ns.p99.is_none());
-    let Some(first) = timed.next() else { return String::new() };
-    let with = &first.latency_with;
-    let window = match !with.is_empty() && timed.all(|found| found.latency_with == *with) {
+/// to measure missing values of p99. Each run comes with the value of its option `max_time`.
+pub(crate) fn about_latencies<'a>(
+    all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Value>)> + Clone,
+) -> String {
+    let timed = all.filter(|(found, _)| found.latency_ns.mean.is_some());
+    let mut each = timed.clone().map(|(found, _)| &found.latency_with);
+    let Some(with) = each.next() else { return String::new() };
+    let window = match !with.is_empty() && each.all(|other| other == with) {
         true => format!("Latency with {with}.\n"),
         false => String::new(),
     };
-    let p99 = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.\n";
-    window + if lacks_p99 { p99 } else { "" }
+    window + &about_p99(timed)
+}
+
+/// The way to measure missing values of p99. A run that was to measure a percentile has its own note.
+fn about_p99<'a>(all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Value>)>) -> String {
+    let is_short = |(found, _): &(&Found, Option<&serde_json::Value>)| {
+        found.latency_ns.p99.is_none() && found.interval.no_percentile.is_none()
+    };
+    let mut short = all.filter(is_short).peekable();
+    if short.peek().is_none() {
+        return String::new();
+    }
+    let exceeds = |(found, max_time): (&Found, Option<&serde_json::Value>)| {
+        let given = max_time.and_then(|time| Duration::deserialize(time).ok());
+        found.exceeds(given.unwrap_or(Timing::USUAL.max_time))
+    };
+    let longer = if short.any(exceeds) { " Some rows also need a longer --max-time." } else { "" };
+    let add = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.";
+    format!("{add}{longer}\n")
 }
 
 /// Title of the reason for a star: an overload.
@@ -93,6 +111,9 @@ pub(crate) const MAY_DIFFER: &str = "The measured rate may differ from the long-
 /// Title of the reason for a missing latency.
 pub(crate) const NO_LATENCY: &str = "There is no latency";
 
+/// Title of the reason for a missing percentile.
+pub(crate) const NO_PERCENTILE: &str = "The requested percentile is not known";
+
 /// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
 /// `None` if there is neither.
 fn doubt(interval: &Certainty) -> Option<String> {
@@ -100,15 +121,16 @@ fn doubt(interval: &Certainty) -> Option<String> {
     interval.unsettled.as_ref().map(|why| format!("{title}: {why}."))
 }
 
-/// Lines with the doubt about a result, and with the reason why it has no latency.
+/// Lines with the doubt about a result, and with the reasons why it lacks a latency or a percentile.
 pub(crate) fn unsettled(interval: &Certainty) -> String {
     doubts(interval).map(|doubt| format!("  {doubt}\n")).collect()
 }
 
-/// The doubt about a result, and the reason why it has no latency, each in one sentence.
+/// The doubt about a result, and the reasons why it lacks a latency or a percentile, each in one sentence.
 pub(crate) fn doubts(interval: &Certainty) -> impl Iterator<Item = String> {
     let no_latency = interval.no_latency.as_ref().map(|why| format!("{NO_LATENCY}: {why}."));
-    doubt(interval).into_iter().chain(no_latency)
+    let no_percentile = interval.no_percentile.as_ref().map(|why| format!("{NO_PERCENTILE}: {why}."));
+    doubt(interval).into_iter().chain(no_latency).chain(no_percentile)
 }
 
 /// Text of a percentile with its interval.

@@ -119,7 +119,7 @@ fn report(sweep: &Sweep) -> String {
         points.sort_by_key(|point| point.at.get(&knee.option).and_then(serde_json::Value::as_u64));
     }
     let mut text = table(sweep, &points);
-    text += &report::about_latencies(points.iter().map(|point| &point.found));
+    text += &report::about_latencies(points.iter().map(|point| (&point.found, max_time(sweep, point))));
     if sweep.over.iter().any(|axis| axis.option == "load") || sweep.workload.contains_key("load") {
         text += "A load is a share of the rate of a closed loop with the same options.\n";
     }
@@ -129,10 +129,16 @@ fn report(sweep: &Sweep) -> String {
     text += &noted(sweep, &points, &format!("* {}", report::OVERLOAD), of(true));
     text += &noted(sweep, &points, &format!("* {}", report::MAY_DIFFER), of(false));
     text += &noted(sweep, &points, report::NO_LATENCY, |interval| interval.no_latency.clone());
+    text += &noted(sweep, &points, report::NO_PERCENTILE, |interval| interval.no_percentile.clone());
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
     text + &missing(sweep).unwrap_or_default()
+}
+
+/// The value of the option `max_time` at a point, if it was given.
+fn max_time<'a>(sweep: &'a Sweep, point: &'a Point) -> Option<&'a serde_json::Value> {
+    point.at.get("max_time").or(sweep.workload.get("max_time"))
 }
 
 /// A title, and the points with a note `why`. Empty if there are none.

@@ -43,10 +43,10 @@ pub use load::{Capacity, LoadError, Loaded, Loads};
 pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{
-    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
-    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Quantile, Relaxed, SCHEMA,
-    SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
-    class_name,
+    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, Longer, MeasuredTime,
+    OfClass, OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Quantile,
+    Relaxed, SCHEMA, SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse,
+    Utilization, VerbsJson, class_name,
 };
 pub use run_error::SimulateError;
 pub use support::{Support, name_of, page, supports};

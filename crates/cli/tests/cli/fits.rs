@@ -5,10 +5,11 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 40] = [
+const OPTIONAL: [&str; 41] = [
     "overload",
     "due_mops",
     "no_latency",
+    "no_percentile",
     "known_to",
     "quantiles",
     "class",

@@ -39,7 +39,8 @@ fn line_of<'a>(text: &'a str, part: &str) -> &'a str {
 fn p999_is_printed_wherever_it_is_asked_for() {
     let directory = directory("p999");
     let some = "--system rpc --cores 1 --until p99.9 --max-time 300us";
-    line_of(&said(&directory, &format!("simulate --clients 4 {some}")), "latency, p99.9");
+    let text = said(&directory, &format!("simulate --clients 4 {some}"));
+    assert!(line_of(&text, "latency, p99.9").contains(" of 100000 latencies; measured by: "), "{text}");
     for line in [format!("sweep {some} --over clients=2,4"), format!("compare clients=2 clients=4 {some}")] {
         let text = said(&directory, &line);
         assert!(line_of(&text, "bottleneck").contains("p99.9"), "{text}");
@@ -62,4 +63,53 @@ fn a_flag_for_the_end_replaces_the_end_in_the_file() {
     );
     let output = doorbell(&directory, "simulate --verb read --until p99 --duration 50us");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// The command that a run prints for a missing percentile.
+fn suggested(text: &str, percentile: &str) -> String {
+    let row = line_of(text, &format!("latency, {percentile}  "));
+    let (_, command) =
+        row.split_once("measured by: doorbell ").unwrap_or_else(|| panic!("no command: {text}"));
+    command.trim_end_matches(')').to_owned()
+}
+
+#[test]
+fn the_command_for_a_percentile_measures_it() {
+    let directory = directory("suggested");
+    let read = "simulate --verb read --machines 2 --threads 1";
+    // A run that was to measure p99 ended too early: the maximum must grow. A run of given duration ends by
+    // the percentile instead.
+    for (line, parts) in [
+        (format!("{read} --until p99 --max-time 300us"), "--until p99 --max-time "),
+        (format!("{read} --duration 50us --warmup 10us"), "--warmup 10us --until p99"),
+    ] {
+        let text = said(&directory, &line);
+        let command = suggested(&text, "p99");
+        assert!(command.contains(parts) && command != line && !command.contains("--duration"), "{command}");
+        let longer = said(&directory, &command);
+        assert!(line_of(&longer, "latency, p99  ").contains(" to "), "{command}: {longer}");
+    }
+}
+
+#[test]
+fn a_missing_percentile_is_no_doubt_about_the_rate() {
+    let directory = directory("no_percentile");
+    let some = "--verb read --machines 2 --threads 1 --until p99 --max-time 300us";
+    let reason = "The requested percentile is not known: p99 has ";
+    let text = said(&directory, &format!("simulate {some}"));
+    assert!(text.contains(reason) && text.contains("(--max-time) are over"), "{text}");
+    assert!(!text.contains("may differ"), "{text}");
+    let text = said(&directory, &format!("sweep {some} --over size=16,32"));
+    assert!(text.contains("The requested percentile is not known:\n  size=16: p99 has "), "{text}");
+    assert!(!text.contains('*') && !text.contains("add --until p99"), "{text}");
+}
+
+#[test]
+fn a_percentile_that_is_out_of_reach_has_a_number_instead_of_a_command() {
+    let text = said(
+        &directory("out_of_reach"),
+        "simulate --verb read --machines 2 --threads 1 --think 1s --warmup 0s --duration 100s",
+    );
+    let row = line_of(&text, "latency, p99.9");
+    assert!(!row.contains("measured by") && row.contains(" of 100000 latencies in "), "{text}");
 }

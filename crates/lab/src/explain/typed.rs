@@ -1,7 +1,8 @@
 //! The command that a user typed, and changes of it.
 
 use crate::asked::fields;
-use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Until, Value};
+use crate::results::Longer;
+use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
 /// The options of a command for a workload or a system.
@@ -87,9 +88,16 @@ impl Typed {
         Some(typed)
     }
 
-    /// The options for a run that ends when `until` is known. They replace a duration.
-    pub fn until(&self, until: Until) -> Option<Typed> {
-        let mut typed = self.with(&Change::to("until", Value::Text(until.name().to_owned())))?;
+    /// The options for a run that lasts longer, until it knows a percentile. They replace a duration. `None` if
+    /// the maximum of the virtual time is out of its range.
+    pub fn longer(&self, longer: &Longer) -> Option<Typed> {
+        let change = Change::to("until", Value::Text(longer.until.name().to_owned()));
+        let max_time = longer.max_time.map(|time| field("max_time")?.parse(&time.to_string()).ok());
+        let change = match max_time {
+            Some(time) => change.and("max_time", time?),
+            None => change,
+        };
+        let mut typed = self.with(&change)?;
         typed.flags.remove("duration");
         Some(typed)
     }
@@ -152,7 +160,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_schema::Schema;
+    use doorbell_schema::{Schema, Until};
 
     fn given(toml: &str) -> Given {
         Given::from_toml("w.toml", toml, &Workload::fields()).unwrap()
@@ -198,10 +206,15 @@ mod tests {
     fn a_percentile_replaces_a_duration() {
         let flags = given("verb = \"read\"\nduration = \"50us\"");
         let typed = Typed { flags, ..Typed::default() };
-        let longer = typed.until(Until::P999).unwrap();
+        let until = |until| Longer { until, max_time: None, max_wall: None };
+        let longer = typed.longer(&until(Until::P999)).unwrap();
         assert_eq!(longer.command(), "doorbell simulate --verb read --until p99.9");
+        let most = |text: &str| Longer { max_time: Some(text.parse().unwrap()), ..until(Until::P99) };
+        let longer = typed.longer(&most("1600ms")).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate --verb read --until p99 --max-time 1600ms");
+        assert_eq!(typed.longer(&most("2000s")), None, "virtual time is limited");
         let file = Some(("w.toml".into(), given("duration = \"50us\"")));
-        let longer = Typed { file, ..Typed::default() }.until(Until::P99).unwrap();
+        let longer = Typed { file, ..Typed::default() }.longer(&until(Until::P99)).unwrap();
         assert_eq!(longer.command(), "doorbell simulate w.toml --until p99");
         assert_eq!(longer.given().unwrap().get("duration"), None);
     }

@@ -1,7 +1,7 @@
 //! How precisely a run knows its rate and mean latency, and why these may differ from the long-run values.
 
 use doorbell_nic::{Digits, counted};
-use doorbell_programs::steady::{Ended, FEWEST, Interval, Means, TURNS, Warmed, are_within};
+use doorbell_programs::steady::{Ended, FEWEST, Interval, Means, TURNS, Warmed, are_within, needed};
 use doorbell_schema::{Duration, Share, Until};
 use doorbell_verbs::Span;
 
@@ -62,11 +62,35 @@ impl AtEnd {
             Ended::Overload => None,
             // Operations that were outstanding when the end was decided may have widened the intervals.
             Ended::Settled if self.is_known() => None,
-            Ended::Settled => Some(self.not_known("the run ends")),
-            Ended::MaxTime => self.cut_short(&self.max_time_is_over()),
-            Ended::MaxWall => self.cut_short("the wall-clock time (--max-wall) is over"),
-            Ended::Interrupted => self.cut_short("the run is interrupted"),
+            Ended::Settled => Some(self.not_known(&self.end())),
+            Ended::MaxTime | Ended::MaxWall | Ended::Interrupted => self.cut_short(&self.end()),
             Ended::Duration => self.of_duration(),
+        }
+    }
+
+    /// Why the requested percentile is not known, in words, for this number of latencies; `None` if it is
+    /// known, or if none was requested.
+    pub(super) fn no_percentile(&self, latencies: u64) -> Option<String> {
+        let percentile = self.percentile?;
+        let needed = needed(percentile.quantile()?);
+        let end = self.end();
+        Some(match latencies < needed {
+            true => {
+                format!("{percentile} has {latencies} of the {needed} latencies that it needs when {end}")
+            }
+            false => format!(
+                "{percentile} has no interval when {end}, because neighbouring spans of time depend on each other"
+            ),
+        })
+    }
+
+    /// The end of the run, in words.
+    fn end(&self) -> String {
+        match self.ended {
+            Ended::MaxTime => self.max_time_is_over(),
+            Ended::MaxWall => "the wall-clock time (--max-wall) is over".to_owned(),
+            Ended::Interrupted => "the run is interrupted".to_owned(),
+            Ended::Duration | Ended::Settled | Ended::Overload => "the run ends".to_owned(),
         }
     }
 
@@ -109,7 +133,7 @@ impl AtEnd {
         }
     }
 
-    /// The doubt about a run that ended before it settled.
+    /// The doubt about a run that ended before it settled; `None` if only a percentile was missing.
     fn cut_short(&self, when: &str) -> Option<String> {
         if !self.is_known() {
             return Some(self.not_known(when));
@@ -124,7 +148,7 @@ impl AtEnd {
                 "the warm-up was not over before the measurement".into()
             }
             _ if !self.confirmed => "a longer measurement has not confirmed the intervals".into(),
-            _ => format!("{} has no interval", self.percentile?),
+            _ => return None,
         };
         Some(format!("{why} when {when}"))
     }
@@ -253,13 +277,16 @@ mod tests {
         for end in all() {
             let cut = matches!(end.ended, Ended::MaxTime | Ended::MaxWall | Ended::Interrupted);
             assert!(!cut || end.doubt().is_some(), "{end:?}");
-            // A run that knows everything but a percentile that nobody requested is settled.
+            // A missing percentile is no doubt about the rate.
             let known = are_within(end.means, PRECISION) && end.has_turned && end.ahead == 0.0;
             let steady = !matches!(end.warmed, Some(Warmed::MaxTime | Warmed::MaxWall));
             let confirmed = AtEnd { confirmed: true, ..end };
             assert_eq!(cut && confirmed.doubt().is_none(), cut && known && steady, "{end:?}");
             let asked = AtEnd { percentile: Some(Until::P99), ..confirmed };
-            assert!(!cut || asked.doubt().is_some(), "{asked:?}");
+            assert_eq!((asked.doubt(), confirmed.no_percentile(0)), (confirmed.doubt(), None), "{asked:?}");
+            for (latencies, said) in [(9999, "9999 of the 10000 latencies"), (10_000, "no interval")] {
+                assert!(asked.no_percentile(latencies).unwrap().contains(said), "{asked:?}");
+            }
             let settled = end.ended == Ended::Settled && are_within(end.means, PRECISION);
             assert!(!settled || end.doubt().is_none(), "{end:?}");
         }

@@ -13,8 +13,9 @@ use crate::run_error::SimulateError;
 use doorbell_nic::Resource;
 use doorbell_programs::steady::Ended;
 use doorbell_programs::worker::ThreadResult;
+use doorbell_schema::{Duration, Until};
 use doorbell_sim::Meter;
-use doorbell_systems::config::Clients;
+use doorbell_systems::config::{Clients, Timing};
 use doorbell_verbs::RunError;
 use doorbell_workload::{Resolved, Window};
 use schemars::JsonSchema;
@@ -229,6 +230,17 @@ impl Outcome {
                     Some(_) => from_due(outstanding, "client"),
                     None => format!("{outstanding} outstanding per client"),
                 }
+            }
+        }
+    }
+
+    /// The percentile that was requested, and the maximum of the virtual time.
+    pub(super) fn end(&self) -> (Option<Until>, Duration) {
+        match &self.of {
+            OutcomeOf::Verbs(of) => (of.workload.until, of.workload.max_time),
+            OutcomeOf::System(of) => {
+                let Timing { until, max_time, .. } = of.workload.timing();
+                (*until, *max_time)
             }
         }
     }

@@ -74,6 +74,9 @@ pub struct Certainty {
     /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
+    /// Why the requested percentile is not known, in words; absent if it is known, or if none was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_percentile: Option<String>,
     /// Why no latency is given, in words; absent if there are latencies, or if operations are due faster than
     /// they complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,8 +201,9 @@ impl Shown {
             warm: warm_until(&seen).map(|warm| Span::from_ps(warm - seen.start())),
         };
         let unsettled = at_end.doubt().filter(|_| !nothing);
-        let certainty = Certainty { unsettled, ..intervals(&judged) };
         let latency = Latency::from(&*series);
+        let no_percentile = at_end.no_percentile(latency.count).filter(|_| latency.mean.is_some());
+        let certainty = Certainty { unsettled, no_percentile, ..intervals(&judged) };
         let (latency, certainty) = match overload {
             // While the backlog grows, latencies grow, too, so there is no latency to report.
             Some(due) => (Latency::none(), certainty.of_overload(due, reached)),
@@ -242,8 +246,7 @@ impl Shown {
             overrun: None,
             known_to: None,
         };
-        let latency = Latency { min: None, mean: None, p50: None, p99: None, p999: None };
-        let (quantiles, certainty) = (Vec::new(), Certainty::default());
+        let (latency, quantiles, certainty) = (Latency::none(), Vec::new(), Certainty::default());
         Shown { measured, evened: None, latency, quantiles, certainty, waits: None }
     }
 

@@ -31,7 +31,7 @@ pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{FEWEST, Interval, Means};
 pub use overload::is_overload;
-pub use quantile::{is_known, quantile};
+pub use quantile::{is_known, needed, quantile};
 pub use warm::warm_until;
 
 #[cfg(test)]

@@ -7,6 +7,11 @@ use hdrhistogram::Histogram;
 /// A percentile is reported only if at least this many latencies lie beyond it.
 pub(super) const BEYOND: f64 = 100.0;
 
+/// Number of latencies with which enough lie above the quantile `q`.
+pub fn needed(q: f64) -> u64 {
+    (BEYOND / (1.0 - q)).round() as u64
+}
+
 /// Whether enough latencies lie above the quantile `q`.
 pub fn is_known(all: &Histogram<u32>, q: f64) -> bool {
     all.len() as f64 * (1.0 - q) >= BEYOND
@@ -90,6 +95,18 @@ mod tests {
             let held = (0..100).filter(|seed| holds(*seed, load)).count();
             println!("load {load}: {held} of 100");
             assert!(held >= 95, "load {load}: {held} of 100");
+        }
+    }
+
+    #[test]
+    fn enough_latencies_are_needed_and_not_more() {
+        for (q, all) in [(0.5, 200), (0.99, 10_000), (0.999, 100_000)] {
+            assert_eq!(needed(q), all);
+            let mut latencies = Histogram::new(3).unwrap();
+            latencies.record_n(100, all as u32 - 1).unwrap();
+            assert!(!is_known(&latencies, q), "{q}");
+            latencies.record(100).unwrap();
+            assert!(is_known(&latencies, q), "{q}");
         }
     }
 
