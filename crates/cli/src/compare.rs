@@ -6,15 +6,16 @@ use crate::args::CompareArgs;
 use crate::cache;
 use crate::distribution;
 use crate::exit::{self, Exit};
+use crate::output;
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Side};
-use doorbell_lab::{Control, Given, Quantile};
+use doorbell_lab::{Control, Given};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
@@ -27,7 +28,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
             args.side[0]
         )));
     }
-    distribution::prepare(&args.cdf)?;
+    let cdf = output::open("--cdf", &args.cdf)?;
+    output::check(&cdf.iter().collect::<Vec<_>>(), &files(args))?;
     let side = |text: &String| Ok((text.clone(), given(args, text)?));
     let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
     let stored = cache::stored().map(|stored| Arc::new(stored.fresh(args.fresh)));
@@ -39,19 +41,21 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     drop(bar);
     let found = found.map_err(Exit::of_sweep)?;
     stored.iter().for_each(|stored| cache::say_failures(stored));
-    if let Some(file) = &args.cdf {
-        let of =
-            |side: &'_ Side| side.found.as_ref().map(|found| (side.name.clone(), found.quantiles.clone()));
-        let all: Vec<(String, Vec<Quantile>)> = found.sides.iter().filter_map(of).collect();
-        let named = all.iter().map(|(name, quantiles)| (name.clone(), &quantiles[..]));
-        distribution::write(file, &distribution::svg(named)?)?;
-    }
     if args.json {
         exit::print_json(&found)?;
     } else {
         exit::print(&report(&found))?;
     }
-    exit::stopped(&interrupt)
+    let known = found.sides.iter().filter_map(|side| Some((side.name.clone(), side.found.as_ref()?)));
+    let named = known.map(|(name, found)| (name, &found.quantiles[..]));
+    let drawn = cdf.map_or(Ok(()), |file| distribution::draw(file, named));
+    exit::both(exit::stopped(&interrupt), drawn)
+}
+
+/// Paths of the files that sides may name.
+fn files(args: &CompareArgs) -> Vec<PathBuf> {
+    let words = args.side.iter().flat_map(|side| side.split_whitespace());
+    args.side.iter().map(String::as_str).chain(words).map(PathBuf::from).collect()
 }
 
 /// The options of a side. The side's own words override the flags of all sides. These flags override the

@@ -1,6 +1,7 @@
 //! The distribution of latencies, as files: a histogram as comma-separated values, and a plot.
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
+use crate::output::Output;
 use crate::plot::Figure;
 use doorbell_lab::Quantile;
 use doorbell_reproduce::Curve;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn prepare<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Exit> {
     for file in files {
         let opened = File::options().create(true).append(true).open(file);
-        opened.map_err(|error| cannot_write(file, &error))?;
+        opened.map_err(|error| Exit::bad_input(cannot_write(file, &error)))?;
     }
     Ok(())
 }
@@ -25,16 +26,49 @@ pub(crate) fn prepare<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Resul
 /// # Errors
 /// If the file cannot be written.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), Exit> {
-    std::fs::write(file, text).map_err(|error| cannot_write(file, &error))
+    std::fs::write(file, text).map_err(|error| Exit::failed(cannot_write(file, &error)))
 }
 
-fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
-    Exit::bad_input(format!("cannot write {}: {error}", file.display()))
+fn cannot_write(file: &Path, error: &std::io::Error) -> String {
+    format!("cannot write {}: {error}", file.display())
+}
+
+/// Writes a histogram. Without latencies, the file stays as it is, and a message says so.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_histogram(file: Output, counts: &[(u64, u64)]) -> Result<(), Exit> {
+    if counts.is_empty() {
+        not_written(&file, "there is no latency");
+        return Ok(());
+    }
+    file.fill(&csv(counts))
+}
+
+/// Draws distributions. Without quantiles, the file stays as it is, and a message says so.
+///
+/// # Errors
+/// If the drawing fails, or the file cannot be written.
+pub(crate) fn draw<'a>(
+    file: Output,
+    named: impl Iterator<Item = (String, &'a [Quantile])>,
+) -> Result<(), Exit> {
+    match svg(named)? {
+        Some(svg) => file.fill(&svg),
+        None => {
+            not_written(&file, "no quantile has 100 latencies on each side");
+            Ok(())
+        }
+    }
+}
+
+fn not_written(file: &Output, why: &str) {
+    exit::say_message(&format!("{why}, so {} is not written", file.path().display()));
 }
 
 /// A histogram as comma-separated values: latencies in nanoseconds, the operations of each, and the share of
 /// all operations that took at most as long.
-pub(crate) fn csv(counts: &[(u64, u64)]) -> String {
+fn csv(counts: &[(u64, u64)]) -> String {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     let (mut text, mut before) = ("latency_ns,operations,share\n".to_owned(), 0);
     for (ns, count) in counts {
@@ -58,16 +92,11 @@ pub(crate) fn curves<'a>(named: impl Iterator<Item = (String, &'a [Quantile])>) 
     named.filter(|(_, quantiles)| !quantiles.is_empty()).map(curve).collect()
 }
 
-/// An SVG of distributions.
-///
-/// # Errors
-/// If no distribution has a quantile, or the drawing fails.
-pub(crate) fn svg<'a>(named: impl Iterator<Item = (String, &'a [Quantile])>) -> Result<String, Exit> {
+/// An SVG of distributions; `None` if no distribution has a quantile.
+fn svg<'a>(named: impl Iterator<Item = (String, &'a [Quantile])>) -> Result<Option<String>, Exit> {
     let curves = curves(named);
     let title = "Distribution of latency".to_owned();
-    let figure = Figure { title, claims: Vec::new(), curves: curves.iter().collect() };
-    let few = "no distribution to draw: a quantile needs 100 latencies on each side, so measure for longer";
-    figure.svg().map_err(Exit::failed)?.ok_or_else(|| Exit::failed(few))
+    Figure { title, claims: Vec::new(), curves: curves.iter().collect() }.svg().map_err(Exit::failed)
 }
 
 #[cfg(test)]
@@ -87,6 +116,6 @@ mod tests {
         let drawn = curves(named.into_iter());
         assert_eq!(drawn.len(), 1);
         assert_eq!(drawn[0].points, [(2.0, 0.5), (3.5, 0.9)]);
-        assert!(svg([("b".to_owned(), &[][..])].into_iter()).is_err());
+        assert!(svg([("b".to_owned(), &[][..])].into_iter()).is_ok_and(|svg| svg.is_none()));
     }
 }

@@ -14,6 +14,7 @@ mod limits;
 mod live;
 mod man;
 mod mistake;
+mod output;
 mod overview;
 mod plot;
 mod posted;
@@ -57,8 +58,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 /// Prints the message and returns the exit code.
 fn ended(Exit { code, message }: Exit) -> ExitCode {
     if let Some(message) = message {
-        let message = exit::on_one_line(&exit::shortened(&message));
-        exit::say(&format!("doorbell: {message}"));
+        exit::say_message(&message);
     }
     ExitCode::from(code)
 }

@@ -9,6 +9,7 @@ use crate::args::SimulateArgs;
 use crate::distribution;
 use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
+use crate::output::{self, Output};
 use crate::progress;
 use crate::report;
 use crate::trace::{self, Watched};
@@ -35,8 +36,10 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.uncertainty {
         uncertainty::known(run.profiles.all()).map_err(|error| Exit::of_uncertainty(&error))?;
     }
-    let seen = trace::open(&args.trace, &args.workload.files(&asked))?;
-    distribution::prepare([&args.histogram, &args.cdf].into_iter().flatten())?;
+    let histogram = output::open("--histogram", &args.histogram)?;
+    let cdf = output::open("--cdf", &args.cdf)?;
+    let others: Vec<&Output> = histogram.iter().chain(&cdf).collect();
+    let seen = trace::open(&args.trace, &others, &args.workload.files(&asked))?;
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen, latencies: args.histogram.is_some().then(Mutex::default) };
     let control = control(&args, &interrupt, &watch);
@@ -67,18 +70,18 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
     }
-    if let (Some(file), Some(latencies)) = (&args.histogram, latencies) {
-        distribution::write(file, &distribution::csv(&latencies.unwrap_or_default()))?;
-    }
-    if let Some(file) = &args.cdf {
-        let named = ("latency".to_owned(), &outcome.quantiles[..]);
-        distribution::write(file, &distribution::svg([named].into_iter())?)?;
-    }
-    // The results are printed before errors are reported.
-    seen.report()?;
-    exit::stopped(&interrupt)?;
-    uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
-    exit::completed(outcome.waits.as_deref(), &outcome.measured)
+    let counts = latencies.flatten().unwrap_or_default();
+    let listed = histogram.map_or(Ok(()), |file| distribution::write_histogram(file, &counts));
+    let named = [("latency".to_owned(), &outcome.quantiles[..])];
+    let drawn = cdf.map_or(Ok(()), |file| distribution::draw(file, named.into_iter()));
+    // The results are printed before errors are reported. The run's own end decides the exit code.
+    let ended = || -> Result<(), Exit> {
+        seen.report()?;
+        exit::stopped(&interrupt)?;
+        uncertainty.as_ref().map_err(Exit::of_uncertainty)?;
+        exit::completed(outcome.waits.as_deref(), &outcome.measured)
+    };
+    exit::both(ended(), exit::both(listed, drawn))
 }
 
 /// The command with a rate in place of its load, and the load with its capacity. Without a load, the command

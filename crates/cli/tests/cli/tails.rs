@@ -1,6 +1,7 @@
 //! Tests of percentiles, distributions of latency, and loads.
 
 use crate::common::split_words;
+use crate::ctrl_c::interrupted;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -112,4 +113,79 @@ fn a_percentile_that_is_out_of_reach_has_a_number_instead_of_a_command() {
     );
     let row = line_of(&text, "latency, p99.9");
     assert!(!row.contains("measured by") && row.contains(" of 100000 latencies in "), "{text}");
+}
+
+/// Code, standard output and standard error of a command.
+fn ended(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_distribution_that_cannot_be_drawn_costs_no_result() {
+    let directory = directory("nothing_drawn");
+    let few = "--machines 2 --threads 1 --duration 5us --warmup 5us";
+    let over = "--verb read --machines 3 --threads 2 --arrivals fixed --rate 100000000 --duration 200us";
+    for (line, shows) in [
+        (format!("compare verb=read verb=write {few} --cdf x.svg"), "verb=write"),
+        (format!("simulate --verb read {few} --cdf x.svg"), "latency, mean"),
+        (format!("simulate {over} --cdf x.svg"), "Overload: "),
+        (format!("simulate {over} --histogram x.svg"), "Overload: "),
+    ] {
+        let (code, out, err) = ended(doorbell(&directory, &line));
+        assert!(code == Some(0) && out.contains(shows), "{line}: {code:?} {out} {err}");
+        assert!(
+            err.starts_with("doorbell: ") && err.ends_with(", so x.svg is not written\n"),
+            "{line}: {err}"
+        );
+        assert!(!directory.join("x.svg").exists(), "{line}");
+    }
+    let long = "compare duration=20us duration=900s --verb read --machines 2 --threads 1 --cdf x.svg";
+    let (code, out, err) = ended(interrupted(&mut command(&directory, long)));
+    assert!(code == Some(130) && out.contains("duration=900s"), "{code:?} {out} {err}");
+    // A file that cannot be written is an error after the result.
+    for file in ["--cdf", "--histogram"] {
+        let line = format!("simulate --verb read --machines 2 --threads 1 --duration 2ms {file} /dev/full");
+        let (code, out, err) = ended(doorbell(&directory, &line));
+        assert!(code == Some(1) && out.contains("latency, mean"), "{line}: {code:?} {out} {err}");
+        assert!(err.contains("cannot write all of /dev/full"), "{line}: {err}");
+    }
+}
+
+#[test]
+fn a_distribution_is_written() {
+    let directory = directory("written");
+    let line = "simulate --verb read --machines 2 --threads 1 --duration 2ms --histogram h.csv --cdf c.svg";
+    let json: serde_json::Value = serde_json::from_str(&said(&directory, &format!("{line} --json"))).unwrap();
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("a file");
+    let csv = read("h.csv");
+    let operations = csv.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse::<u64>().unwrap());
+    assert_eq!(Some(operations.sum::<u64>()), json["latency_ns"]["count"].as_u64(), "{csv}");
+    assert!(csv.starts_with("latency_ns,operations,share\n") && csv.ends_with(",1\n"), "{csv}");
+    assert!(read("c.svg").contains("Distribution of latency"));
+    let both = "compare window=1 window=2 --verb read --machines 2 --threads 1 --duration 2ms --cdf both.svg";
+    said(&directory, both);
+    assert!(read("both.svg").contains("window=2"));
+}
+
+#[test]
+fn a_distribution_replaces_no_file_that_the_command_uses() {
+    let directory = directory("used");
+    let workload = "verb = \"read\"\nmachines = 2\nthreads = 1\nduration = \"5us\"\nwarmup = \"5us\"\n";
+    std::fs::write(directory.join("w.toml"), workload).expect("it can be written");
+    for (line, part) in [
+        ("simulate w.toml --histogram w.toml", "w.toml is an input file of the run: "),
+        ("simulate w.toml --cdf ./w.toml", "./w.toml is an input file of the run: "),
+        ("compare w.toml \"w.toml qps=2\" --cdf w.toml", "w.toml is an input file of the run: "),
+        ("simulate w.toml --histogram x --cdf x", "--histogram and --cdf name one file"),
+        ("simulate w.toml --trace x --cdf ./x", "--trace and --cdf name one file"),
+        ("simulate w.toml --histogram /dev/stdout", "/dev/stdout is the output for the results"),
+        ("simulate w.toml --cdf /nonexistent/x", "cannot write /nonexistent/x: "),
+    ] {
+        let (code, out, err) = ended(doorbell(&directory, line));
+        assert!(code == Some(2) && err.contains(part) && out.is_empty(), "{line}: {code:?} {out} {err}");
+        assert_eq!(err.lines().count(), 1, "{line}: {err}");
+        assert!(!directory.join("x").exists(), "{line}");
+    }
+    assert_eq!(std::fs::read_to_string(directory.join("w.toml")).expect("a file"), workload);
 }
