@@ -93,6 +93,11 @@ fn report(c: &Comparison) -> String {
         let _ = write!(text, "Options that differ\n{}\n", options(c));
     }
     let _ = write!(text, "Result\n{}", results(&c.sides));
+    for (side, load) in c.sides.iter().filter_map(|side| Some((side, side.load.as_ref()?))) {
+        let capacity = report::capacity(&load.capacity);
+        let _ =
+            writeln!(text, "  {}: load {} of {capacity}, the rate of a closed loop", side.name, load.share);
+    }
     for side in &c.sides {
         for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {
             let _ = writeln!(text, "  {}: {doubt}", side.name);

@@ -1,7 +1,8 @@
 //! Exit codes and messages of the command.
 
+use doorbell_lab::sweep::SweepError;
 use doorbell_lab::uncertainty::UncertaintyError;
-use doorbell_lab::{Duration, Ended, MeasuredTime};
+use doorbell_lab::{Duration, Ended, LoadError, MeasuredTime};
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,8 +73,21 @@ impl Exit {
     }
 
     /// The end if a sweep or a comparison returned no result.
-    pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
-        if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
+    pub(crate) fn of_sweep(error: SweepError) -> Exit {
+        match error {
+            SweepError::Load(error) => Exit::of_load(&error),
+            error if error.is_bad_input() => Exit::bad_input(error),
+            error => Exit::failed(error),
+        }
+    }
+
+    /// The end if the capacity for a load is not known.
+    pub(crate) fn of_load(error: &LoadError) -> Exit {
+        match error {
+            LoadError::Interrupted(_) => Exit { message: Some(error.to_string()), ..Exit::interrupted() },
+            error if error.is_bad_input() => Exit::bad_input(error),
+            error => Exit::failed(error),
+        }
     }
 
     /// Interrupted by Ctrl-C (code 130) or SIGTERM (code 143).

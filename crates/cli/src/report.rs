@@ -1,7 +1,9 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Timing, Until, Warmed};
+use doorbell_lab::{
+    Capacity, Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Timing, Until, Warmed,
+};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
 use serde::Deserialize;
@@ -147,6 +149,13 @@ pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
 /// Text of a mean latency in a table of several runs.
 pub(crate) fn mean_or_overload(latency: &Latency, interval: &Certainty) -> String {
     if interval.overload { "overload".to_owned() } else { mean(latency.mean, None) }
+}
+
+/// Text of a capacity, and the doubt about it.
+pub(crate) fn capacity(capacity: &Capacity) -> String {
+    let Capacity { mops, half, unsettled } = capacity;
+    let doubt = unsettled.as_ref().map(|why| format!(" (it may differ from the long-run rate: {why})"));
+    format!("{}{} Mops{}", Digits(*mops, 2), within(*half), doubt.unwrap_or_default())
 }
 
 /// Text of the half-width of an interval, with two significant digits.

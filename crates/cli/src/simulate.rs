@@ -14,19 +14,16 @@ use crate::progress;
 use crate::report;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Loaded, Loads, Outcome, OutcomeOf, Run, Typed, Work};
-use doorbell_nic::Digits;
+use doorbell_lab::{Asked, Control, Given, Loaded, Loads, Outcome, OutcomeOf, Run, Work};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let typed = args.workload.typed().map_err(Exit::bad_input)?;
-    let interrupt = progress::interrupt()?;
-    let (typed, loaded) = at_load(typed, max_wall(&args), &interrupt)?;
     let given = typed.given().map_err(Exit::bad_input)?;
-    let asked = Asked::of(&given).map_err(Exit::bad_input)?;
-    let run = Run::asked(asked.clone()).map_err(Exit::bad_input)?;
+    // Everything is checked before the capacity for a load is measured.
+    let (asked, run) = asked(&doorbell_lab::at_some_rate(given.clone()).map_err(Exit::bad_input)?)?;
     let over_tcp = is_over_tcp(&run);
     if over_tcp && args.trace.pcap.is_some() {
         return Err(Exit::bad_input(
@@ -40,6 +37,16 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let cdf = output::open("--cdf", &args.cdf)?;
     let others: Vec<&Output> = histogram.iter().chain(&cdf).collect();
     let seen = trace::open(&args.trace, &others, &args.workload.files(&asked))?;
+    let interrupt = progress::interrupt()?;
+    let load = load(given, max_wall(&args), &interrupt)?;
+    let (typed, asked, run) = match &load {
+        None => (typed, asked, run),
+        Some(load) => {
+            let typed = typed.at_rate(load.rate);
+            let (asked, run) = self::asked(&typed.given().map_err(Exit::bad_input)?)?;
+            (typed, asked, run)
+        }
+    };
     let bar = progress::bar();
     let watch = Watched { bar: &bar, seen: &seen, latencies: args.histogram.is_some().then(Mutex::default) };
     let control = control(&args, &interrupt, &watch);
@@ -56,6 +63,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     drop(bar);
     let told = Told {
         result: &outcome,
+        load: load.as_ref(),
         typed: Some(&typed),
         unit: if run.is_of_system() { "Mrps" } else { "Mops" },
         extrapolates: &doorbell_lab::extrapolates(&run),
@@ -65,7 +73,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&told)?;
     } else {
-        exit::print(&(load(loaded) + &text(&told, &asked)))?;
+        exit::print(&(load_text(told.load) + &text(&told, &asked)))?;
     }
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
@@ -84,29 +92,26 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     exit::both(ended(), exit::both(listed, drawn))
 }
 
-/// The command with a rate in place of its load, and the load with its capacity. Without a load, the command
-/// itself.
-fn at_load(
-    typed: Typed,
-    max_wall: Duration,
-    interrupt: &Arc<AtomicBool>,
-) -> Result<(Typed, Option<Loaded>), Exit> {
-    let given = typed.given().map_err(Exit::bad_input)?;
+/// The request of these options, and its run.
+fn asked(given: &Given) -> Result<(Asked, Run), Exit> {
+    let asked = Asked::of(given).map_err(Exit::bad_input)?;
+    let run = Run::asked(asked.clone()).map_err(Exit::bad_input)?;
+    Ok((asked, run))
+}
+
+/// The load of a request, with its measured capacity; `None` without a load.
+fn load(given: Given, max_wall: Duration, interrupt: &Arc<AtomicBool>) -> Result<Option<Loaded>, Exit> {
     let bar = progress::bar();
     let control = Control { max_wall: Some(max_wall), watch: &bar, ..stopped_by(interrupt) };
-    let loads = Loads::measure(&[(String::new(), given.clone())], None, &control);
-    let loads = loads.map_err(|error| Exit::of_sweep(error.into()))?;
-    match loads.of(&given).map_err(Exit::bad_input)? {
-        Some(loaded) => Ok((typed.at_rate(loaded.rate()), Some(loaded))),
-        None => Ok((typed, None)),
-    }
+    let asked = [(String::new(), given)];
+    let loads = Loads::measure(&asked, None, &control).map_err(|error| Exit::of_load(&error))?;
+    loads.of(&asked[0].1).map_err(Exit::bad_input)
 }
 
 /// Text about the load and its capacity; empty without a load.
-fn load(loaded: Option<Loaded>) -> String {
-    let Some(Loaded { load, capacity }) = loaded else { return String::new() };
-    let (mops, half) = (Digits(capacity.mops, 2), report::within(capacity.half));
-    format!("Load: {load} of {mops}{half} million operations per second, the rate of a closed loop\n\n")
+fn load_text(load: Option<&Loaded>) -> String {
+    let Some(Loaded { share, capacity, .. }) = load else { return String::new() };
+    format!("Load: {share} of {}, the rate of a closed loop\n\n", report::capacity(capacity))
 }
 
 /// The text report. `asked` holds the parameters as requested, before the profile decided some of them.

@@ -12,7 +12,7 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
-use doorbell_lab::sweep::{Axis, Bound, Knee, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Over, Point, Sweep, merge};
 use doorbell_lab::{Certainty, Control};
 use doorbell_nic::Digits;
 use names::{name, name_of};
@@ -33,8 +33,9 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let bar = progress::bar();
     let jobs = args.jobs.map_or_else(doorbell_lab::cores, usize::from);
     let control = Control { interrupt: interrupt.clone(), jobs, max_wall: None, watch: &bar };
-    let plan = Plan::new(given, over, args.explain, stored.clone(), &control).map_err(Exit::of_sweep)?;
-    prepare(args, &plan.axes())?;
+    let draft = Draft::new(given, over, args.explain).map_err(Exit::of_sweep)?;
+    prepare(args, &draft.axes())?;
+    let plan = draft.measure(stored.clone(), &control).map_err(Exit::of_sweep)?;
     let sweep = match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), stored.clone(), &control),
         None => plan.run(args.shard, stored.clone(), &control),
@@ -120,9 +121,7 @@ fn report(sweep: &Sweep) -> String {
     }
     let mut text = table(sweep, &points);
     text += &report::about_latencies(points.iter().map(|point| (&point.found, max_time(sweep, point))));
-    if sweep.over.iter().any(|axis| axis.option == "load") || sweep.workload.contains_key("load") {
-        text += "A load is a share of the rate of a closed loop with the same options.\n";
-    }
+    text += &capacities(sweep, &points);
     let of = |overload: bool| {
         move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
     };
@@ -139,6 +138,25 @@ fn report(sweep: &Sweep) -> String {
 /// The value of the option `max_time` at a point, if it was given.
 fn max_time<'a>(sweep: &'a Sweep, point: &'a Point) -> Option<&'a serde_json::Value> {
     point.at.get("max_time").or(sweep.workload.get("max_time"))
+}
+
+/// The capacities of points with a load, each with the options that it belongs to.
+fn capacities(sweep: &Sweep, points: &[&Point]) -> String {
+    let others = || sweep.over.iter().filter(|axis| axis.option != "load");
+    let mut lines: Vec<String> = Vec::new();
+    for (point, load) in points.iter().filter_map(|point| Some((point, point.load.as_ref()?))) {
+        let at = others().map(|axis| format!("{}={}", axis.option, point.value(&axis.option)));
+        let at: Vec<String> = at.collect();
+        let whose = if at.is_empty() { String::new() } else { format!("{}: ", at.join(" ")) };
+        let line = format!("  {whose}{}\n", report::capacity(&load.capacity));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("A load is a share of the rate of a closed loop with the same options:\n{}", lines.concat())
 }
 
 /// A title, and the points with a note `why`. Empty if there are none.

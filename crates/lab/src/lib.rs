@@ -39,7 +39,7 @@ pub use doorbell_workload::{
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::extrapolates;
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
-pub use load::{Capacity, LoadError, Loaded, Loads};
+pub use load::{Capacity, LoadError, Loaded, Loads, at_some_rate};
 pub use median::median;
 pub use plan::{Control, Known, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use results::{

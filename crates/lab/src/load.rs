@@ -1,11 +1,15 @@
 //! Loads: rates of open loops, as shares of a capacity. The capacity is the rate of a closed loop with the
 //! same options, which a run measures first.
 
-use crate::asked::{Asked, option};
+use crate::asked::{Asked, no_capacity, option};
 use crate::explain::results;
 use crate::plan::{Control, Known, Run, Stored};
+use crate::results::Certainty;
 use crate::run_error::SimulateError;
+use doorbell_programs::steady::Ended;
 use doorbell_schema::{Arrivals, Given, Share, Until, Value};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -23,40 +27,69 @@ pub enum LoadError {
     #[error("{0}")]
     Refused(String),
     /// The capacity could not be measured.
-    #[error("at {at}: the capacity: {cause}")]
+    #[error("{}the capacity: {cause}", at(name))]
     Run {
-        /// Name of the request.
-        at: String,
+        /// Name of the request; empty for the only request of a command.
+        name: String,
         /// Error of the run.
         cause: SimulateError,
     },
-    /// The work was interrupted.
-    #[error("at {0}: interrupted, so the capacity is not known")]
+    /// The work was interrupted before the capacity of the named request was known.
+    #[error("{}interrupted, so the capacity is not known", at(.0))]
     Interrupted(String),
+    /// The wall-clock time was over before the capacity of the named request was known.
+    #[error(
+        "{}the capacity is not known, because the closed loop did not settle before the wall-clock time \
+         (--max-wall) was over: use a longer --max-wall, or give a rate instead of a load",
+        at(.0)
+    )]
+    Cut(String),
+}
+
+/// The beginning of a message about the request of this name.
+fn at(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("at {name}: ") }
+}
+
+impl LoadError {
+    /// Whether the request itself causes the error.
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            LoadError::Refused(_) => true,
+            LoadError::Run { cause, .. } => cause.is_bad_input(),
+            LoadError::Interrupted(_) | LoadError::Cut(_) => false,
+        }
+    }
 }
 
 /// Rate of a closed loop.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Capacity {
     /// Operations per second, in millions.
     pub mops: f64,
-    /// Half-width of its 95% interval, if it is known.
+    /// Half-width of its 95% interval, in millions; null if not known.
     pub half: Option<f64>,
+    /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
 }
 
 /// A load and its rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loaded {
     /// The load, as a share of the capacity.
-    pub load: Share,
-    /// The measured capacity.
+    #[schemars(with = "String")]
+    pub share: Share,
+    /// Operations that are due per second.
+    pub rate: u64,
+    /// The measured capacity: the rate of a closed loop with the same options.
     pub capacity: Capacity,
 }
 
 impl Loaded {
-    /// Operations that are due per second.
-    pub fn rate(&self) -> u64 {
-        ((self.capacity.mops * 1e6 * self.load.of_one()).round() as u64).max(1)
+    fn of(share: Share, capacity: Capacity) -> Loaded {
+        let rate = ((capacity.mops * 1e6 * share.of_one()).round() as u64).max(1);
+        Loaded { share, rate, capacity }
     }
 }
 
@@ -76,16 +109,17 @@ impl Loads {
     ) -> Result<Loads, LoadError> {
         let mut runs: Vec<(String, Run)> = Vec::new();
         for (name, given) in asked {
-            let refused = |why: String| {
-                LoadError::Refused(if name.is_empty() { why } else { format!("at {name}: {why}") })
-            };
+            let refused = |why: String| LoadError::Refused(at(name) + &why);
             let Some((_, run)) = closed(given).map_err(refused)? else { continue };
             if runs.iter().all(|(_, other)| other.key() != run.key()) {
                 runs.push((name.clone(), run));
             }
         }
         let known = stored.map_or_else(Known::default, Known::stored_in);
-        let failed = |(at, cause): (usize, SimulateError)| LoadError::Run { at: runs[at].0.clone(), cause };
+        let failed = |(number, cause): (usize, SimulateError)| {
+            let name = runs[number].0.clone();
+            LoadError::Run { name, cause }
+        };
         let found = if runs.is_empty() {
             Vec::new()
         } else {
@@ -94,15 +128,24 @@ impl Loads {
         let mut loads = Loads::default();
         for ((name, run), outcome) in runs.iter().zip(found) {
             let outcome = outcome.ok_or_else(|| LoadError::Interrupted(name.clone()))?;
-            if let Some(waits) = &outcome.waits {
-                let why =
-                    format!("the closed loop that measures the capacity completed no operation: {waits}");
-                return Err(LoadError::Refused(why));
+            // Another run would end at another virtual time, and so have another rate.
+            if outcome.measured.ended == Ended::MaxWall {
+                return Err(LoadError::Cut(name.clone()));
             }
-            let capacity = Capacity { mops: outcome.mops, half: outcome.interval.mops };
+            if let Some(waits) = &outcome.waits {
+                let why = "the closed loop that measures the capacity completed no operation";
+                return Err(LoadError::Refused(format!("{}{why}: {waits}", at(name))));
+            }
+            let Certainty { mops: half, unsettled, .. } = outcome.interval;
+            let capacity = Capacity { mops: outcome.mops, half, unsettled };
             loads.0.insert(run.key().as_bytes().to_vec(), capacity);
         }
         Ok(loads)
+    }
+
+    /// Whether no request had a load.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The load of a request with its capacity; `None` if the request has no load.
@@ -111,10 +154,8 @@ impl Loads {
     /// One sentence if the load does not fit the other options, or its capacity was not measured.
     pub fn of(&self, given: &Given) -> Result<Option<Loaded>, String> {
         let Some((load, run)) = closed(given)? else { return Ok(None) };
-        let capacity = self.0.get(run.key().as_bytes()).copied();
-        let unknown =
-            || format!("load is {load}, but this command measures no capacity: give a rate instead");
-        Ok(Some(Loaded { load, capacity: capacity.ok_or_else(unknown)? }))
+        let capacity = self.0.get(run.key().as_bytes()).cloned();
+        Ok(Some(Loaded::of(load, capacity.ok_or_else(|| no_capacity(load))?)))
     }
 
     /// The request with a rate in place of its load.
@@ -122,12 +163,27 @@ impl Loads {
     /// # Errors
     /// As for [`Loads::of`].
     pub fn applied(&self, given: Given) -> Result<Given, String> {
-        let Some(loaded) = self.of(&given)? else { return Ok(given) };
-        let mut rated = given;
-        rated.remove(LOAD);
-        rated.set(option("rate")?, Value::Number(loaded.rate()))?;
-        Ok(rated)
+        match self.of(&given)? {
+            Some(loaded) => at_rate(given, loaded.rate),
+            None => Ok(given),
+        }
     }
+}
+
+/// The request with some rate in place of its load. It shows whether the other options are valid, before the
+/// capacity is measured.
+///
+/// # Errors
+/// One sentence if the load does not fit the other options.
+pub fn at_some_rate(given: Given) -> Result<Given, String> {
+    if closed(&given)?.is_some() { at_rate(given, 1) } else { Ok(given) }
+}
+
+fn at_rate(given: Given, rate: u64) -> Result<Given, String> {
+    let mut rated = given;
+    rated.remove(LOAD);
+    rated.set(option("rate")?, Value::Number(rate))?;
+    Ok(rated)
 }
 
 /// The load of a request, and the run of a closed loop with the same options; `None` if the request has no
@@ -182,10 +238,42 @@ mod tests {
         let run = Run::asked(Asked::of(&rated).unwrap()).unwrap();
         let outcome = crate::simulate(&run, &Control::quiet()).unwrap();
         assert!(!outcome.interval.overload && outcome.latency_ns.mean.is_some(), "{outcome:?}");
+        assert_eq!((loaded.rate, &loaded.capacity.unsettled), (rate.round() as u64, &None));
         // Other loads of one workload have the same capacity.
         let other = given(&open.replace("70%", "120%"));
         assert_eq!(loads.of(&other).unwrap().unwrap().capacity, loaded.capacity);
         assert_eq!(loads.of(&given(few)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_capacity_that_did_not_settle_says_so_or_is_refused() {
+        let long = "verb = \"write\"\ntransport = \"rc\"\nsize = 65536\nmachines = 2\nthreads = 1\n";
+        let open = format!("{long}arrivals = \"poisson\"\nload = \"70%\"");
+        let early = given(&format!("{open}\nmax_time = \"100us\""));
+        let loads = Loads::measure(&[(String::new(), early.clone())], None, &Control::quiet()).unwrap();
+        let capacity = loads.of(&early).unwrap().unwrap().capacity;
+        assert!(capacity.unsettled.as_ref().is_some_and(|why| why.contains("--max-time")), "{capacity:?}");
+        let asked = [("size=65536".to_owned(), given(&open))];
+        let cut = Control { max_wall: Some(std::time::Duration::ZERO), ..Control::quiet() };
+        let error = Loads::measure(&asked, None, &cut).unwrap_err();
+        assert!(
+            error.to_string().starts_with("at size=65536: the capacity is not known, because"),
+            "{error}"
+        );
+        assert!(!error.is_bad_input());
+        let stopped = Control { interrupt: Arc::new(true.into()), ..Control::quiet() };
+        let error = Loads::measure(&[(String::new(), given(&open))], None, &stopped).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted, so the capacity is not known");
+    }
+
+    #[test]
+    fn options_are_checked_before_the_capacity_is_known() {
+        let open = "verb = \"read\"\nmachines = 2\nthreads = 1\narrivals = \"fixed\"\nload = \"70%\"";
+        assert_eq!(at_some_rate(given(open)).unwrap().read::<u64>("rate"), Ok(Some(1)));
+        assert!(
+            at_some_rate(given(&format!("{open}\nthreads = 99").replacen("threads = 1\n", "", 1))).is_err()
+        );
+        assert_eq!(at_some_rate(given("verb = \"read\"")).unwrap().get("rate"), None);
     }
 
     #[test]

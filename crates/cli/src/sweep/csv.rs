@@ -1,18 +1,37 @@
 //! A sweep as comma-separated values. The format is RFC 4180, but lines end in a line feed.
 
+use doorbell_lab::Loaded;
 use doorbell_lab::sweep::{Point, Sweep};
 
 /// A header, and a line for each point.
 pub(super) fn of(sweep: &Sweep) -> String {
     let options = sweep.over.iter().map(|axis| axis.option.as_str());
     let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
-    let header = options.chain(found).chain(["bottleneck", "unsettled"]);
+    // Without a load, the columns about it would be empty.
+    let loads: &[&str] = if has_loads(sweep) { &OF_LOAD } else { &[] };
+    let header = options.chain(found).chain(["bottleneck", "unsettled"]).chain(loads.iter().copied());
     let mut text = line(header.map(str::to_owned));
     for point in &sweep.points {
         let options = sweep.over.iter().map(|axis| point.value(&axis.option));
-        text += &line(options.chain(cells(point)));
+        let loads = if has_loads(sweep) { of_load(point).to_vec() } else { Vec::new() };
+        text += &line(options.chain(cells(point)).chain(loads));
     }
     text
+}
+
+/// Columns about a load: its rate per second, and the capacity with its half-width and the doubt about it.
+const OF_LOAD: [&str; 4] = ["rate", "capacity_mops", "capacity_mops_half", "capacity_unsettled"];
+
+fn has_loads(sweep: &Sweep) -> bool {
+    sweep.points.iter().any(|point| point.load.is_some())
+}
+
+/// Cells about the load of a point.
+fn of_load(point: &Point) -> [String; 4] {
+    let Some(Loaded { rate, capacity, .. }) = &point.load else { return <[String; 4]>::default() };
+    let half = capacity.half.map_or(String::new(), |half| half.to_string());
+    let unsettled = capacity.unsettled.clone().unwrap_or_default();
+    [rate.to_string(), capacity.mops.to_string(), half, unsettled]
 }
 
 /// Cells of a point. The cell of an unknown value is empty.

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 41] = [
+const OPTIONAL: [&str; 42] = [
     "overload",
     "due_mops",
+    "load",
     "no_latency",
     "no_percentile",
     "known_to",

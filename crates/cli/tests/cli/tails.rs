@@ -1,7 +1,7 @@
 //! Tests of percentiles, distributions of latency, and loads.
 
 use crate::common::split_words;
-use crate::ctrl_c::interrupted;
+use crate::ctrl_c::{interrupted, signalled};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -13,10 +13,11 @@ fn directory(test: &str) -> PathBuf {
     path
 }
 
-/// The command with its words from `line`. It runs in `directory`, without stored results.
+/// The command with its words from `line`. It runs in `directory`, and its cache is there, too.
 fn command(directory: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
-    command.current_dir(directory).env("DOORBELL_CACHE_DIR", "/dev/null/none").args(split_words(line));
+    command.current_dir(directory).env("DOORBELL_CACHE_DIR", directory.join("cache"));
+    command.args(split_words(line));
     command
 }
 
@@ -188,4 +189,73 @@ fn a_distribution_replaces_no_file_that_the_command_uses() {
         assert!(!directory.join("x").exists(), "{line}");
     }
     assert_eq!(std::fs::read_to_string(directory.join("w.toml")).expect("a file"), workload);
+}
+
+/// Five READing threads whose closed loop reaches its rate within a few milliseconds.
+const OPEN: &str = "--verb read --machines 2 --threads 5 --arrivals poisson --duration 100us --warmup 20us";
+
+#[test]
+fn results_state_the_capacity_of_a_load() {
+    let directory = directory("capacity");
+    let json = |line: &str| serde_json::from_str::<serde_json::Value>(&said(&directory, line)).expect("JSON");
+    let simulated = json(&format!("simulate {OPEN} --load 70% --json"));
+    let load = &simulated["load"];
+    let (mops, rate) = (load["capacity"]["mops"].as_f64().unwrap(), load["rate"].as_u64().unwrap());
+    assert_eq!((&load["share"], (mops * 0.7e6).round() as u64), (&"70%".into(), rate), "{load}");
+    assert_eq!(simulated["workload"]["rate"], rate, "{load}");
+    let sweep = json(&format!("sweep {OPEN} --over load=50%,70% --json --csv loads.csv"));
+    assert_eq!(&sweep["points"][1]["load"], load);
+    assert_eq!(sweep["points"][0]["load"]["capacity"], load["capacity"]);
+    let csv = std::fs::read_to_string(directory.join("loads.csv")).expect("a file");
+    let mut rows = csv.lines();
+    assert!(
+        rows.next().unwrap().ends_with(",rate,capacity_mops,capacity_mops_half,capacity_unsettled"),
+        "{csv}"
+    );
+    assert!(rows.nth(1).unwrap().contains(&format!(",{rate},{mops},")), "{csv}");
+    let compared = json(&format!("compare load=50% load=70% {OPEN} --json"));
+    assert_eq!(&compared["sides"][1]["load"], load);
+    for (line, part) in [
+        (format!("simulate {OPEN} --load 70%"), "Load: 70% of "),
+        (format!("sweep {OPEN} --over load=50%,70%"), "A load is a share of the rate of a closed loop"),
+        (format!("compare load=50% load=70% {OPEN}"), "  load=70%: load 70% of "),
+    ] {
+        let text = said(&directory, &line);
+        assert!(line_of(&text, part).len() > 20 && text.contains(" Mops"), "{text}");
+    }
+}
+
+#[test]
+fn an_interrupt_during_the_capacity_has_its_own_code() {
+    let directory = directory("interrupted");
+    // No virtual time that a computer reaches settles within 0.01%.
+    let long =
+        "--verb write --transport rc --size 65536 --arrivals poisson --precision 0.01% --max-time 1000s";
+    for (line, name) in [
+        (format!("simulate {long} --load 70% --max-wall 900s"), ""),
+        (format!("sweep {long} --over load=50%,70%"), "at load=50%: "),
+        (format!("compare load=50% load=70% {long}"), "at load=50%: "),
+    ] {
+        let (code, out, err) = ended(signalled(&mut command(&directory, &line), "TERM"));
+        assert_eq!((code, out.as_str()), (Some(143), ""), "{line}: {err}");
+        assert_eq!(err, format!("doorbell: {name}interrupted, so the capacity is not known\n"), "{line}");
+    }
+    let (code, out, err) = ended(doorbell(&directory, &format!("simulate {long} --load 70% --max-wall 1ms")));
+    assert!(code == Some(1) && out.is_empty(), "{out} {err}");
+    assert!(err.starts_with("doorbell: the capacity is not known, because the closed loop"), "{err}");
+}
+
+#[test]
+fn bad_input_is_refused_before_the_capacity_is_measured() {
+    let directory = directory("checked_first");
+    let long =
+        "--verb write --transport rc --size 65536 --arrivals poisson --precision 0.01% --max-time 1000s";
+    for (line, part) in [
+        (format!("sweep {long} --over load=50%,70% --csv /nonexistent/x"), "cannot write /nonexistent/x"),
+        (format!("simulate {long} --load 70% --trace /nonexistent/x"), "cannot write /nonexistent/x"),
+        (format!("compare load=50% \"load=70% threads=99\" {long}"), "at load=70% threads=99: "),
+    ] {
+        let (code, out, err) = ended(doorbell(&directory, &line));
+        assert!(code == Some(2) && out.is_empty() && err.contains(part), "{line}: {code:?} {out} {err}");
+    }
 }

@@ -12,6 +12,7 @@ use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
 use doorbell_workload::{Profiles, Workload, WorkloadError};
 use fields::called;
+use std::fmt;
 
 /// A request of a user.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,11 +110,14 @@ fn check_end(given: &Given) -> Result<(), WorkloadError> {
 /// Refuses a load, which only some commands replace by a rate.
 fn check_load(given: &Given) -> Result<(), WorkloadError> {
     match given.get("load") {
-        Some(load) => {
-            invalid(format!("load is {load}, but this command measures no capacity: give a rate instead"))
-        }
+        Some(load) => invalid(no_capacity(load)),
         None => Ok(()),
     }
+}
+
+/// The message about a load whose capacity nothing has measured.
+pub(crate) fn no_capacity(load: impl fmt::Display) -> String {
+    format!("load is {load}, but this command measures no capacity: give a rate instead")
 }
 
 impl Asked {

@@ -8,7 +8,7 @@ pub use costs::{Cost, CostTerm};
 
 use crate::asked::Asked;
 use crate::explain::results;
-use crate::load::Loads;
+use crate::load::{Loaded, Loads, at_some_rate};
 use crate::plan::{Control, Known, Run, Stored};
 use crate::results::Found;
 use crate::run_error::SimulateError;
@@ -44,6 +44,9 @@ pub struct Side {
     pub name: String,
     /// The workload with all of its options resolved.
     pub workload: serde_json::Value,
+    /// The load of the side's open loop, and its capacity; absent if no load was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Loaded>,
     /// The result; absent if the comparison was stopped before it was known.
     #[serde(flatten)]
     pub found: Option<Found>,
@@ -64,14 +67,10 @@ pub fn compare(
     stored: Option<Arc<Stored>>,
     control: &Control<'_>,
 ) -> Result<Comparison, SweepError> {
+    // All sides are checked before the capacities for loads are measured.
+    runs_of(sides, &at_some_rate)?;
     let loads = Loads::measure(sides, stored.clone(), control)?;
-    let run = |(name, given): &(String, Given)| {
-        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-        let given = loads.applied(given.clone()).map_err(refused)?;
-        let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
-        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
-    };
-    let runs = sides.iter().map(run).collect::<Result<Vec<_>, SweepError>>()?;
+    let runs = runs_of(sides, &|given| loads.applied(given))?;
     let known = stored.map_or_else(Known::default, Known::stored_in);
     let failed = |(at, cause): (usize, SimulateError)| SweepError::Point { at: sides[at].0.clone(), cause };
     let found = results(&runs, explain, &known, control).map_err(failed)?;
@@ -85,7 +84,8 @@ pub fn compare(
             (Some(first), Some(other)) => (change(first, other), beyond(first, other)),
             _ => (None, None),
         };
-        Side { name, workload, found, change, beyond_intervals }
+        let load = loads.of(&sides[at].1).ok().flatten();
+        Side { name, workload, load, found, change, beyond_intervals }
     };
     let names = runs.iter().map(|(name, _)| name.clone());
     Ok(Comparison {
@@ -95,6 +95,20 @@ pub fn compare(
         options,
         costs: costs::of(&runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
     })
+}
+
+/// Name and run of each side. `rated` replaces a load by a rate.
+fn runs_of(
+    sides: &[(String, Given)],
+    rated: &dyn Fn(Given) -> Result<Given, String>,
+) -> Result<Vec<(String, Run)>, SweepError> {
+    let run = |(name, given): &(String, Given)| {
+        let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
+        let given = rated(given.clone()).map_err(refused)?;
+        let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
+        Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
+    };
+    sides.iter().map(run).collect()
 }
 
 /// Moves the options of each thread class to the top level, prefixed by the name of the class or its number.

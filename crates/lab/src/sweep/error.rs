@@ -2,7 +2,6 @@
 
 use crate::load::LoadError;
 use crate::run_error::SimulateError;
-use doorbell_verbs::RunError;
 use thiserror::Error;
 
 /// Why a sweep has no result.
@@ -19,18 +18,9 @@ pub enum SweepError {
         /// Error of the point's run.
         cause: SimulateError,
     },
-}
-
-impl From<LoadError> for SweepError {
-    fn from(error: LoadError) -> SweepError {
-        match error {
-            LoadError::Refused(why) => SweepError::Refused(why),
-            LoadError::Run { at, cause } => SweepError::Point { at, cause },
-            LoadError::Interrupted(at) => {
-                SweepError::Point { at, cause: SimulateError::Run(RunError::Interrupted) }
-            }
-        }
-    }
+    /// A load has no rate.
+    #[error("{0}")]
+    Load(#[from] LoadError),
 }
 
 impl SweepError {
@@ -39,6 +29,7 @@ impl SweepError {
         match self {
             SweepError::Refused(_) => true,
             SweepError::Point { cause, .. } => cause.is_bad_input(),
+            SweepError::Load(error) => error.is_bad_input(),
         }
     }
 }

@@ -120,11 +120,7 @@ impl Plan {
         let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
         let found = self.results(&runs, known, control)?;
         let points = (first..).zip(values.iter().zip(found));
-        Ok(points
-            .filter_map(|(number, (value, ran))| {
-                Some(Point { number, at: self.at(value), found: ran?.into() })
-            })
-            .collect())
+        Ok(points.filter_map(|(number, (value, ran))| Some(self.point(number, value, ran?))).collect())
     }
 
     /// Reruns points that settled before p99 was known. The reruns are long enough for p99.

@@ -7,7 +7,7 @@ use super::result::{Axis, SWEEP_SCHEMA, Sweep};
 use super::shards::{MOST_POINTS, Shard};
 use crate::asked::Asked;
 use crate::explain::results;
-use crate::load::Loads;
+use crate::load::{Loads, at_some_rate};
 use crate::plan::{Control, Known, MODEL, Run, Stored};
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
@@ -17,6 +17,9 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A requested and valid sweep, without the capacities for its loads.
+pub struct Draft(Plan);
+
 /// A requested and valid sweep.
 pub struct Plan {
     pub(super) given: Given,
@@ -24,8 +27,8 @@ pub struct Plan {
     /// Name and run of each point, by point number.
     pub(super) runs: Vec<(String, Run)>,
     explain: bool,
-    /// Capacities for points with a load.
-    loads: Loads,
+    /// Capacities for points with a load; `None` before they are measured.
+    loads: Option<Loads>,
 }
 
 /// Converts a value to JSON.
@@ -33,34 +36,54 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
     serde_json::to_value(value).expect("a value of a field is JSON")
 }
 
-impl Plan {
+impl Draft {
     /// Plans a run of the workload `given` for each combination of values. With `explain`, reruns find the
-    /// bottlenecks. If points have a load, measures their capacities first.
+    /// bottlenecks.
     ///
     /// # Errors
-    /// One sentence that names the point, if the workload of a point is invalid, or its capacity is not known.
-    pub fn new(
-        given: Given,
-        over: Vec<Over>,
-        explain: bool,
-        stored: Option<Arc<Stored>>,
-        control: &Control<'_>,
-    ) -> Result<Plan, SweepError> {
+    /// One sentence that names the point, if the workload of a point is invalid.
+    pub fn new(given: Given, over: Vec<Over>, explain: bool) -> Result<Draft, SweepError> {
         let size = over.iter().map(|over| over.values.len()).product::<usize>();
         if size > MOST_POINTS {
             let why = format!("the sweep has {size} points, but must have at most {MOST_POINTS}");
             return Err(SweepError::Refused(why));
         }
-        let mut plan = Plan { given, over, runs: Vec::new(), explain, loads: Loads::default() };
-        let points = (0..size).map(|number| plan.given_at(&plan.values_of(number)));
-        plan.loads = Loads::measure(&points.collect::<Result<Vec<_>, _>>()?, stored, control)?;
-        plan.runs = (0..size).map(|number| plan.run_at(&plan.values_of(number))).collect::<Result<_, _>>()?;
-        Ok(plan)
+        let mut plan = Plan { given, over, runs: Vec::new(), explain, loads: None };
+        plan.runs = plan.all_runs(size)?;
+        Ok(Draft(plan))
     }
 
     /// The swept options.
     pub fn axes(&self) -> Vec<Axis> {
+        self.0.axes()
+    }
+
+    /// Measures the capacities of points with a load.
+    ///
+    /// # Errors
+    /// If a capacity cannot be measured.
+    pub fn measure(self, stored: Option<Arc<Stored>>, control: &Control<'_>) -> Result<Plan, SweepError> {
+        let mut plan = self.0;
+        let size = plan.runs.len();
+        let points = (0..size).map(|number| plan.given_at(&plan.values_of(number)));
+        let loads = Loads::measure(&points.collect::<Result<Vec<_>, _>>()?, stored, control)?;
+        if !loads.is_empty() {
+            plan.loads = Some(loads);
+            plan.runs = plan.all_runs(size)?;
+        }
+        Ok(plan)
+    }
+}
+
+impl Plan {
+    /// The swept options.
+    fn axes(&self) -> Vec<Axis> {
         self.over.iter().map(axis).collect()
+    }
+
+    /// Name and run of each point.
+    fn all_runs(&self, size: usize) -> Result<Vec<(String, Run)>, SweepError> {
+        (0..size).map(|number| self.run_at(&self.values_of(number))).collect()
     }
 
     /// Values of the swept options at a point.
@@ -97,7 +120,10 @@ impl Plan {
     pub(super) fn run_at(&self, values: &[Value]) -> Result<(String, Run), SweepError> {
         let (name, given) = self.given_at(values)?;
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
-        let given = self.loads.applied(given).map_err(refused)?;
+        let given = match &self.loads {
+            Some(loads) => loads.applied(given).map_err(refused)?,
+            None => at_some_rate(given).map_err(refused)?,
+        };
         let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
         let run = Run::asked(asked).map_err(|error| refused(error.to_string()))?;
         for (over, value) in self.over.iter().zip(values) {
@@ -111,6 +137,13 @@ impl Plan {
             }
         }
         Ok((name, run))
+    }
+
+    /// A point with these values of the swept options, and its outcome.
+    pub(super) fn point(&self, number: usize, values: &[Value], found: Outcome) -> Point {
+        let loaded = |loads: &Loads| loads.of(&self.given_at(values).ok()?.1).ok()?;
+        let load = self.loads.as_ref().and_then(loaded);
+        Point { number, at: self.at(values), load, found: found.into() }
     }
 
     pub(super) fn at(&self, values: &[Value]) -> BTreeMap<String, serde_json::Value> {
@@ -152,9 +185,8 @@ impl Plan {
         let wanted: Vec<usize> = wanted.collect();
         let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
         let found = self.results(&runs, known, control)?;
-        let point = |(number, ran): (usize, Option<Outcome>)| {
-            Some(Point { number, at: self.at(&self.values_of(number)), found: ran?.into() })
-        };
+        let point =
+            |(number, ran): (usize, Option<Outcome>)| Some(self.point(number, &self.values_of(number), ran?));
         let mut sweep = Sweep {
             schema: SWEEP_SCHEMA,
             sweep: self.id(),

@@ -1,5 +1,6 @@
 //! Points of a sweep.
 
+use crate::load::Loaded;
 use crate::results::Found;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ pub struct Point {
     pub number: usize,
     /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
+    /// The load of the point's open loop, and its capacity; absent if no load was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Loaded>,
     /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
