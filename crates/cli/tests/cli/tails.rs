@@ -228,7 +228,7 @@ fn results_state_the_capacity_of_a_load() {
 #[test]
 fn an_interrupt_during_the_capacity_has_its_own_code() {
     let directory = directory("interrupted");
-    // No virtual time that a computer reaches settles within 0.01%.
+    // The closed loop takes long until it is known to 0.01%.
     let long =
         "--verb write --transport rc --size 65536 --arrivals poisson --precision 0.01% --max-time 1000s";
     for (line, name) in [

@@ -5,7 +5,8 @@ use super::quantiles::{Quantile, quantiles};
 use super::uses::Latency;
 use doorbell_nic::Digits;
 use doorbell_programs::steady::{
-    Batch, CompletionSeries, Course, Ended, Means, TURNS, Wanted, Warmed, is_overload, quantile, warm_until,
+    Batch, CompletionSeries, Course, Ended, Means, TURNS, Wanted, Warmed, are_within, is_overload, quantile,
+    warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::{Duration, Share};
@@ -182,8 +183,11 @@ impl Shown {
         let seen = series.until(end);
         let nothing = series.batches().iter().all(|batch| batch.completed == 0);
         let overrun = overrun(end, ended, wanted);
-        // The answer was known shortly before the end. The last operations cannot make it less precise.
-        let known = course.known_at.filter(|known| (end - *known) * LAST <= *known - from);
+        // If the answer was known shortly before the end, the last operations cannot make it less precise.
+        // Nor can the operations that came while the run continued only for a percentile.
+        let is_late = |known: Time| (end - known) * LAST <= known - from;
+        let is_within = || are_within(Means::of(seen.batches(), seen.length()), wanted.precision);
+        let known = course.known_at.filter(|known| is_late(*known) || course.was_known && !is_within());
         let judged = known.map_or_else(|| seen.clone(), |known| series.until(known));
         let means = Means::of(judged.batches(), judged.length());
         let at_end = AtEnd {
@@ -315,6 +319,7 @@ fn intervals(series: &CompletionSeries) -> Certainty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_systems::series::SeriesPoint;
 
     fn wanted(due: Vec<Due>) -> Wanted {
         Wanted {
@@ -330,6 +335,31 @@ mod tests {
             held: None,
             unacknowledged: false,
         }
+    }
+
+    /// 200 us in which an operation of 1 us completes every 10 ns. In the second half, one of ten is missing.
+    fn slower() -> Measurement {
+        let measurement = Measurement::fixed(Time::START, Span::from_us(200));
+        for n in (0..20_000u64).filter(|n| *n < 10_000 || n % 10 > 0) {
+            let at = Time::from_ps(n * 10_000);
+            measurement.saw(SeriesPoint { at, completed: 1, since: None, latency: Some(Span::from_us(1)) });
+        }
+        measurement
+    }
+
+    #[test]
+    fn operations_for_a_percentile_do_not_take_back_a_known_answer() {
+        let (measurement, wanted) = (slower(), wanted(Vec::new()));
+        let shown = |was_known: bool| {
+            let known_at = Some(Time::from_ps(100_000_000));
+            let course =
+                Course { ended: Ended::Settled, known_at, was_known, confirmed: true, ..Course::default() };
+            Shown::of(&measurement, &wanted, &course)
+        };
+        let kept = shown(true);
+        assert_eq!(kept.certainty.unsettled, None);
+        assert!(kept.measured.known_to.is_some_and(|known| known <= wanted.precision), "{kept:?}");
+        assert!(shown(false).certainty.unsettled.is_some());
     }
 
     #[test]

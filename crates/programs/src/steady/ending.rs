@@ -152,9 +152,10 @@ pub struct Course {
     pub confirmed: bool,
     /// The requested percentile, if it is not known.
     pub percentile: Option<Until>,
-    /// Virtual time at which the intervals were known to be within the precision; `None` if the run did not
-    /// settle.
+    /// Virtual time at which the intervals were known to be within the precision; `None` if they never were.
     pub known_at: Option<Time>,
+    /// Whether the run continued after `known_at` only for a percentile that was not requested.
+    pub was_known: bool,
     /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
     /// ended. 0 if the growth is small enough to be ignored.
     pub ahead: f64,
@@ -209,8 +210,10 @@ pub struct Ending {
     /// Virtual time until which the run continues for a percentile that was not requested, once rate and mean
     /// latency are known.
     tail: Option<Time>,
-    /// Whether a longer measurement has confirmed the intervals.
+    /// Whether a longer measurement has confirmed the intervals at the last check.
     confirmed: bool,
+    /// Virtual time of the first check at which a longer measurement had confirmed the intervals.
+    known_at: Option<Time>,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
 }
@@ -325,6 +328,7 @@ impl Ending {
             lead,
             tail: None,
             confirmed: false,
+            known_at: None,
             asleep_until,
         };
         let has_end = ending.measurement.end() != Time::NEVER;
@@ -438,12 +442,16 @@ impl Ending {
         }
         let is_known = self.is_known(now);
         self.confirmed = is_known && self.state == State::Known;
+        if self.confirmed {
+            self.known_at.get_or_insert(now);
+        }
+        let is_settled = self.confirmed || self.was_known();
         match (is_known, self.state) {
-            (true, State::Known) if self.has_percentile(run, now) => {
+            _ if is_settled && self.has_percentile(run, now) => {
                 self.end_at(run.horizon(), run, Ended::Settled)
             }
             _ if now >= self.wanted.latest() => self.end_at(run.horizon(), run, Ended::MaxTime),
-            (true, State::Known) => {
+            _ if is_settled => {
                 let latest = self.wanted.latest();
                 self.later(now, from, self.tail.map_or(latest, |tail| tail.min(latest)))
             }
@@ -456,6 +464,12 @@ impl Ending {
                 self.later(now, from, self.wanted.latest())
             }
         }
+    }
+
+    /// Whether the answer was known earlier, and the run continues only for a percentile that was not requested.
+    /// Later observations then cannot take the answer back.
+    fn was_known(&self) -> bool {
+        self.wanted.until.is_none() && self.known_at.is_some()
     }
 
     fn is_known(&self, now: Time) -> bool {
@@ -499,8 +513,12 @@ impl Ending {
         run.meter_until(end);
         let mut course = self.course();
         course.ended = why;
-        course.known_at = (why == Ended::Settled).then(|| run.now());
-        course.confirmed = self.confirmed;
+        course.was_known = self.was_known() && !self.confirmed;
+        course.known_at = match why {
+            Ended::Settled if self.confirmed => Some(run.now()),
+            _ => self.known_at.filter(|_| course.was_known),
+        };
+        course.confirmed = self.confirmed || course.was_known;
         course.percentile = self.wanted.until.filter(|until| !self.knows(*until));
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
