@@ -31,6 +31,8 @@ pub(super) struct AtEnd {
     pub(super) confirmed: bool,
     /// The requested percentile, if it is not known.
     pub(super) percentile: Option<Until>,
+    /// Whether the run did not wait for a latency, because too few operations are signalled.
+    pub(super) untimed: bool,
     /// Growth of the senders' lead over receivers, as a share of the operations that ended; 0 if small.
     pub(super) ahead: f64,
     /// The first part of the measured time that looks like warm-up; `None` if the rate still changes.
@@ -95,7 +97,7 @@ impl AtEnd {
     }
 
     fn is_known(&self) -> bool {
-        are_within(self.means, self.precision)
+        are_within(self.means, self.precision, self.untimed)
     }
 
     fn is_few(&self) -> bool {
@@ -235,6 +237,7 @@ mod tests {
                                     warm,
                                     confirmed: false,
                                     percentile,
+                                    untimed: false,
                                 });
                             }
                         }
@@ -266,7 +269,7 @@ mod tests {
                 assert!(known.iter().all(|known| known > not), "{text}: {end:?}");
             }
             // The words are true.
-            assert!(not.is_empty() || !are_within(end.means, PRECISION), "{text}: {end:?}");
+            assert!(not.is_empty() || !are_within(end.means, PRECISION, false), "{text}: {end:?}");
             let real = known_to(end.means).map(|share| share.of_one() * 100.0);
             assert!(known.iter().all(|known| real.is_none_or(|real| *known >= real)), "{text}: {end:?}");
         }
@@ -278,7 +281,7 @@ mod tests {
             let cut = matches!(end.ended, Ended::MaxTime | Ended::MaxWall | Ended::Interrupted);
             assert!(!cut || end.doubt().is_some(), "{end:?}");
             // A missing percentile is no doubt about the rate.
-            let known = are_within(end.means, PRECISION) && end.has_turned && end.ahead == 0.0;
+            let known = are_within(end.means, PRECISION, false) && end.has_turned && end.ahead == 0.0;
             let steady = !matches!(end.warmed, Some(Warmed::MaxTime | Warmed::MaxWall));
             let confirmed = AtEnd { confirmed: true, ..end };
             assert_eq!(cut && confirmed.doubt().is_none(), cut && known && steady, "{end:?}");
@@ -287,8 +290,17 @@ mod tests {
             for (latencies, said) in [(9999, "9999 of the 10000 latencies"), (10_000, "no interval")] {
                 assert!(asked.no_percentile(latencies).unwrap().contains(said), "{asked:?}");
             }
-            let settled = end.ended == Ended::Settled && are_within(end.means, PRECISION);
+            let settled = end.ended == Ended::Settled && are_within(end.means, PRECISION, false);
             assert!(!settled || end.doubt().is_none(), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_rate_alone_is_known_if_nothing_can_be_timed() {
+        let alone = all().into_iter().filter(|end| end.means == means(0.001, None));
+        for end in alone.filter(|end| end.ended == Ended::Settled) {
+            assert!(end.doubt().is_some(), "{end:?}");
+            assert_eq!(AtEnd { untimed: true, ..end }.doubt(), None, "{end:?}");
         }
     }
 

@@ -3,10 +3,10 @@
 use super::known::{self, AtEnd};
 use super::quantiles::{Quantile, quantiles};
 use super::uses::Latency;
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::{
-    Batch, CompletionSeries, Course, Ended, Means, TURNS, Wanted, Warmed, are_within, is_overload, quantile,
-    warm_until,
+    Batch, CompletionSeries, Course, Ended, FEWEST, Means, TURNS, Wanted, Warmed, are_within, is_overload,
+    quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::{Duration, Share};
@@ -132,11 +132,23 @@ impl Certainty {
         Certainty { mops: self.mops, unsettled, no_latency, ..Certainty::default() }
     }
 
+    /// The precision of a run in which so few signalled operations completed.
+    fn of_untimed(self, count: u64) -> Certainty {
+        let operations = match count {
+            0 => "no signalled operation".to_owned(),
+            _ => format!("only {}", counted(count, "signalled operation")),
+        };
+        let few =
+            format!("{operations} completed in the measured time, and a latency needs at least {FEWEST}");
+        let (unsettled, no_latency) = (self.unsettled, Some(few));
+        Certainty { mops: self.mops, unsettled, no_latency, ..Certainty::default() }
+    }
+
     /// The precision with the reason for a missing latency.
     fn explained(self, latency: &Latency) -> Certainty {
-        let untimed = "no signalled operation completed in the measured time";
         let missing = latency.mean.is_none() && self.no_latency.is_none() && !self.overload;
-        let no_latency = if missing { Some(untimed.to_owned()) } else { self.no_latency };
+        let untimed = || "no signalled operation completed in the measured time".to_owned();
+        let no_latency = if missing { Some(untimed()) } else { self.no_latency };
         Certainty { no_latency, ..self }
     }
 
@@ -186,7 +198,8 @@ impl Shown {
         // If the answer was known shortly before the end, the last operations cannot make it less precise.
         // Nor can the operations that came while the run continued only for a percentile.
         let is_late = |known: Time| (end - known) * LAST <= known - from;
-        let is_within = || are_within(Means::of(seen.batches(), seen.length()), wanted.precision);
+        let of_all = || Means::of(seen.batches(), seen.length());
+        let is_within = || are_within(of_all(), wanted.precision, course.untimed);
         let known = course.known_at.filter(|known| is_late(*known) || course.was_known && !is_within());
         let judged = known.map_or_else(|| seen.clone(), |known| series.until(known));
         let means = Means::of(judged.batches(), judged.length());
@@ -201,6 +214,7 @@ impl Shown {
             has_turned: wanted.has_turned(TURNS, (end - from).as_ps(), &seen),
             confirmed: course.confirmed,
             percentile: course.percentile,
+            untimed: course.untimed,
             ahead: course.ahead,
             warm: warm_until(&seen).map(|warm| Span::from_ps(warm - seen.start())),
         };
@@ -211,6 +225,9 @@ impl Shown {
         let (latency, certainty) = match overload {
             // While the backlog grows, latencies grow, too, so there is no latency to report.
             Some(due) => (Latency::none(), certainty.of_overload(due, reached)),
+            None if course.untimed && latency.count < FEWEST => {
+                (Latency::none(), certainty.of_untimed(latency.count))
+            }
             None if is_vague(&latency, &certainty, wanted) => (Latency::none(), certainty.of_vague(wanted)),
             None => (latency, certainty),
         };

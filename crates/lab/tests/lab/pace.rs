@@ -186,3 +186,17 @@ fn thinking_is_part_of_the_bound_of_a_window() {
     assert!((2e3 / thinking.0 - 2e3 / usual.0 - 3e3).abs() < 1e-6, "{usual:?} {thinking:?}");
     assert_eq!(usual.1, thinking.1, "an operation takes as long");
 }
+
+/// The first signalled operation completes long after the rate is known.
+#[test]
+fn a_run_does_not_wait_for_operations_that_are_hardly_signalled() {
+    let outcome = simulate(
+        "verb = \"send\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nsignal_every = 1000\n\
+         window = 2000\nsize = 4096\nmax_time = \"20ms\"",
+    );
+    assert_eq!(outcome.measured.ended, Ended::Settled, "{outcome:?}");
+    assert!((1.6..1.7).contains(&outcome.mops), "{outcome:?}");
+    assert_eq!((&outcome.interval.unsettled, outcome.latency_ns.mean), (&None, None), "{outcome:?}");
+    let why = outcome.interval.no_latency.expect("a reason");
+    assert!(why.contains("signalled operation") && why.ends_with("a latency needs at least 10"), "{why}");
+}

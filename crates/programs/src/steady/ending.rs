@@ -15,7 +15,7 @@
 //! counts.
 
 use super::lead::Lead;
-use super::means::{Interval, Means};
+use super::means::{FEWEST, Interval, Means};
 use super::quantile::{BEYOND, quantile};
 use super::tail::Progress;
 use super::warm::warm_until;
@@ -152,6 +152,8 @@ pub struct Course {
     pub confirmed: bool,
     /// The requested percentile, if it is not known.
     pub percentile: Option<Until>,
+    /// Whether the run did not wait for a latency, because too few operations are signalled.
+    pub untimed: bool,
     /// Virtual time at which the intervals were known to be within the precision; `None` if they never were.
     pub known_at: Option<Time>,
     /// Whether the run continued after `known_at` only for a percentile that was not requested.
@@ -175,6 +177,9 @@ const LATER: (u64, u64) = (2, 5);
 const BATCHES: u64 = 128;
 /// An answer must still hold when the measured time is longer by this fraction: one eighth.
 const CONFIRMED: u64 = 8;
+/// A run does not wait for latencies any longer after this many checks in a row at which operations had
+/// completed, but fewer than [`FEWEST`] had a latency.
+const UNTIMED: u32 = 8;
 /// If at most this many operations are due on average, it is plausible that no operation was due.
 const RARE: f64 = 5.0;
 /// The senders' lead over receivers (`lead`) may grow by this share of the precision. The share is small,
@@ -214,6 +219,8 @@ pub struct Ending {
     confirmed: bool,
     /// Virtual time of the first check at which a longer measurement had confirmed the intervals.
     known_at: Option<Time>,
+    /// Number of the last checks in a row at which operations had completed, but too few had a latency.
+    untimed: u32,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
 }
@@ -329,6 +336,7 @@ impl Ending {
             tail: None,
             confirmed: false,
             known_at: None,
+            untimed: 0,
             asleep_until,
         };
         let has_end = ending.measurement.end() != Time::NEVER;
@@ -386,10 +394,11 @@ impl Ending {
         let now = run.now();
         let seen = self.measurement.series().until(now);
         let latest = self.wanted.latest_warm();
+        self.count_untimed(&seen);
         let warm = warm_until(&seen).filter(|warm| {
             let since = now.as_ps() - warm;
             // Before the first latency, it is unknown how long operations take.
-            let is_timed = seen.longest() > 0;
+            let is_timed = seen.longest() > 0 || self.is_untimed();
             is_timed && self.wanted.has_turned(TURNS / 2, since, &seen) && self.is_level(self.lead.lately())
         });
         match (warm, self.state) {
@@ -472,11 +481,26 @@ impl Ending {
         self.wanted.until.is_none() && self.known_at.is_some()
     }
 
-    fn is_known(&self, now: Time) -> bool {
+    /// Counts a check at which too few of these operations have a latency.
+    fn count_untimed(&mut self, seen: &CompletionSeries) {
+        let all = Batch::all(seen.batches());
+        let is_untimed = all.completed > 0 && all.timed < FEWEST;
+        self.untimed = if is_untimed { self.untimed.saturating_add(1) } else { 0 };
+    }
+
+    /// Whether so few operations are signalled that the run does not wait for their latencies.
+    fn is_untimed(&self) -> bool {
+        self.untimed >= UNTIMED
+    }
+
+    fn is_known(&mut self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
+        self.count_untimed(&seen);
         let since = now - self.measurement.from();
         let is_long = self.wanted.has_turned(TURNS, since.as_ps(), &seen);
-        is_long && self.is_level(self.lead.grown()) && is_within(&seen, self.wanted.precision)
+        let means = Means::of(seen.batches(), seen.length());
+        let is_within = are_within(means, self.wanted.precision, self.is_untimed());
+        is_long && self.is_level(self.lead.grown()) && is_within
     }
 
     /// Whether the percentile of this run is known, or costs too much if it was not requested.
@@ -513,6 +537,7 @@ impl Ending {
         run.meter_until(end);
         let mut course = self.course();
         course.ended = why;
+        course.untimed = self.is_untimed();
         course.was_known = self.was_known() && !self.confirmed;
         course.known_at = match why {
             Ended::Settled if self.confirmed => Some(run.now()),
@@ -531,17 +556,13 @@ impl Ending {
     }
 }
 
-/// Whether rate and mean latency of a series have intervals within the precision.
-fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
-    are_within(Means::of(seen.batches(), seen.length()), precision)
-}
-
 /// Whether the intervals of these means are within the precision. A latency without an interval is not known,
-/// so it is not within any precision.
-pub fn are_within(means: Option<Means>, precision: Share) -> bool {
+/// so it is not within any precision. With `untimed`, the latency does not count.
+pub fn are_within(means: Option<Means>, precision: Share, untimed: bool) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
-    means
-        .is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_some_and(narrow))
+    means.is_some_and(|means| {
+        means.rate.mean > 0.0 && narrow(means.rate) && (untimed || means.latency.is_some_and(narrow))
+    })
 }
 
 impl Steer for Ending {
