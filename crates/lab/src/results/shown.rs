@@ -6,7 +6,7 @@ use super::uses::Latency;
 use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::{
     Batch, CompletionSeries, Course, Ended, FEWEST, Means, TURNS, Wanted, Warmed, are_within, is_overload,
-    quantile, warm_until,
+    observed, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::{Duration, Share};
@@ -14,6 +14,7 @@ use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::slice;
 
 /// The measured time of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -107,28 +108,36 @@ impl Certainty {
     /// rate remains.
     fn of_overload(self, due: &Due, reached: f64) -> Certainty {
         let of_class = due.class.as_ref().map(|(_, name)| format!("class {name}: ")).unwrap_or_default();
-        let millions = |rate: f64| Digits(rate / 1e6, 2);
+        let [asked, reached] = apart(due.rate as f64 / 1e6, reached / 1e6);
         let unsettled = format!(
-            "{of_class}{} million operations are due per second, but only {} complete. The backlog grows, so \
-             there is no long-run latency",
-            millions(due.rate as f64),
-            millions(reached),
+            "{of_class}{asked} million operations are due per second, but only {reached} complete. The backlog \
+             grows, so there is no long-run latency"
         );
         Certainty { mops: self.mops, unsettled: Some(unsettled), ..Certainty::without_latency(due) }
     }
 
-    /// The precision of an open loop whose latencies are too uncertain to report.
-    fn of_vague(self, wanted: &Wanted) -> Certainty {
-        let rates: Vec<String> =
-            wanted.due.iter().map(|due| Digits(due.rate as f64 / 1e6, 2).to_string()).collect();
+    /// The precision of an open loop whose latencies are too uncertain to report. The doubt about the rate stays.
+    fn of_vague(self, due: &[Due], latency: &Latency) -> Certainty {
+        let rates: Vec<String> = due.iter().map(|due| Digits(due.rate as f64 / 1e6, 2).to_string()).collect();
+        let vague = match self.latency_ns {
+            Some(_) => {
+                format!("latencies change so much that their mean is not known within {:.0}%", VAGUE * 100.0)
+            }
+            None => format!(
+                "the mean of {} has no interval",
+                if latency.count == 1 {
+                    "1 latency".to_owned()
+                } else {
+                    format!("{} latencies", latency.count)
+                }
+            ),
+        };
         let why = format!(
-            "{} million operations are due per second, and latencies change so much that their mean is not \
-             known within {:.0}%. Measure for longer, to find out whether this is an overload",
-            rates.join(" and "),
-            VAGUE * 100.0
+            "{} million operations are due per second, and {vague}. Measure for longer, to find out whether \
+             this is an overload",
+            rates.join(" and ")
         );
-        let unsettled = self.unsettled.unwrap_or_else(|| "latencies still change".into());
-        let (unsettled, no_latency) = (Some(unsettled), Some(why));
+        let (unsettled, no_latency) = (self.unsettled, Some(why));
         Certainty { mops: self.mops, unsettled, no_latency, ..Certainty::default() }
     }
 
@@ -178,8 +187,14 @@ impl ShownOfClass {
         }
         let series = measurement.series_of(number)?;
         let latency = Latency::from(&*series);
-        let certainty = intervals(&series.until(measurement.end())).explained(&latency);
-        Some(ShownOfClass { latency, certainty })
+        let certainty = intervals(&series.until(measurement.end()));
+        let (latency, certainty) = match due.map(slice::from_ref) {
+            Some(due) if is_vague(&latency, &certainty, due) => {
+                (Latency::none(), certainty.of_vague(due, &latency))
+            }
+            _ => (latency, certainty),
+        };
+        Some(ShownOfClass { latency, certainty: certainty.explained(&latency) })
     }
 }
 
@@ -189,11 +204,11 @@ impl Shown {
         let ended = course.ended;
         // A run that ended because of an overload is overloaded, even if its last operations leave a doubt.
         let noted = || course.overload.as_ref().filter(|_| ended == Ended::Overload);
-        let overload = wanted.overload(measurement, end).or_else(noted);
+        let overload = wanted.overload(measurement, end, ended == Ended::Settled).or_else(noted);
         let reached = overload.map_or(0.0, |due| reached(due, measurement));
         let series = measurement.series();
         let seen = series.until(end);
-        let nothing = series.batches().iter().all(|batch| batch.completed == 0);
+        let nothing = nothing(&series);
         let overrun = overrun(end, ended, wanted);
         // If the answer was known shortly before the end, the last operations cannot make it less precise.
         // Nor can the operations that came while the run continued only for a percentile.
@@ -228,7 +243,9 @@ impl Shown {
             None if course.untimed && latency.count < FEWEST => {
                 (Latency::none(), certainty.of_untimed(latency.count))
             }
-            None if is_vague(&latency, &certainty, wanted) => (Latency::none(), certainty.of_vague(wanted)),
+            None if is_vague(&latency, &certainty, &wanted.due) => {
+                (Latency::none(), certainty.of_vague(&wanted.due, &latency))
+            }
             None => (latency, certainty),
         };
         let quantiles = latency.mean.map_or_else(Vec::new, |_| quantiles(&series.latency()));
@@ -277,19 +294,24 @@ impl Shown {
     }
 }
 
-/// Whether the mean latency of an open loop is too uncertain to report.
-fn is_vague(latency: &Latency, certainty: &Certainty, wanted: &Wanted) -> bool {
-    let known = latency.mean.zip(certainty.latency_ns);
-    !wanted.due.is_empty() && known.is_some_and(|(mean, half)| half > VAGUE * mean)
+/// Whether the mean latency of an open loop with these due operations is too uncertain to report.
+fn is_vague(latency: &Latency, certainty: &Certainty, due: &[Due]) -> bool {
+    let is_wide = |mean: f64| certainty.latency_ns.is_none_or(|half| half > VAGUE * mean);
+    !due.is_empty() && latency.mean.is_some_and(is_wide)
 }
 
 /// Completions per second of the threads whose operations are due.
 fn reached(due: &Due, measurement: &Measurement) -> f64 {
-    let seen = match &due.class {
-        None => Some(measurement.series()),
-        Some((number, _)) => measurement.series_of(*number),
-    };
-    seen.map_or(0.0, |seen| seen.until(measurement.end()).rate() * 1e12)
+    observed(due, measurement, measurement.end()).map_or(0.0, |seen| seen.rate() * 1e12)
+}
+
+/// Most decimals of a rate.
+const DECIMALS: usize = 9;
+
+/// Two numbers with at least two decimals, and with more if they would look equal.
+fn apart(one: f64, other: f64) -> [String; 2] {
+    let shown = |decimals: usize| [one, other].map(|number| Digits(number, decimals).to_string());
+    (2..DECIMALS).map(shown).find(|[one, other]| one != other).unwrap_or_else(|| shown(DECIMALS))
 }
 
 /// The time from the decision to end a run to its end is short if the measured time is this many times longer.
@@ -381,16 +403,28 @@ mod tests {
 
     #[test]
     fn an_open_loop_has_no_latency_that_may_be_wrong_by_half() {
-        let open = wanted(vec![Due { class: None, rate: 2_500_000, under_way: 16 }]);
+        let open = [Due { class: None, rate: 2_500_000, under_way: 16 }];
         let latency = Latency { mean: Some(100.0), ..Latency::none() };
         let within =
             |half: f64| Certainty { latency_ns: Some(half), mops: Some(0.1), ..Certainty::default() };
         assert!(is_vague(&latency, &within(51.0), &open) && !is_vague(&latency, &within(49.0), &open));
-        assert!(!is_vague(&latency, &within(51.0), &wanted(Vec::new())), "a closed loop has no overload");
-        let told = within(51.0).of_vague(&open);
+        assert!(!is_vague(&latency, &within(51.0), &[]), "a closed loop has no overload");
+        let told = within(51.0).of_vague(&open, &latency);
         assert_eq!((told.latency_ns, told.mops), (None, Some(0.1)));
+        assert_eq!(told.unsettled, None, "the rate may be known all the same");
+        // A mean without an interval is no better.
+        let (few, nothing) = (Latency { count: 7, ..latency }, Certainty::default());
+        assert!(is_vague(&few, &nothing, &open));
+        assert!(nothing.of_vague(&open, &few).no_latency.unwrap().contains("the mean of 7 latencies has no"));
         let why = told.no_latency.unwrap();
         assert!(why.starts_with("2.50 million operations are due per second"), "{why}");
-        assert!(told.unsettled.is_some() && !told.overload);
+        assert!(!told.overload);
+    }
+
+    #[test]
+    fn rates_of_an_overload_look_different() {
+        assert_eq!(apart(2.5, 2.41), ["2.50", "2.41"]);
+        assert_eq!(apart(2.5, 2.496), ["2.500", "2.496"]);
+        assert_eq!(apart(2.5, 2.5), ["2.500000000", "2.500000000"]);
     }
 }

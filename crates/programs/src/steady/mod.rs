@@ -30,7 +30,7 @@ mod warm;
 pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{FEWEST, Interval, Means};
-pub use overload::is_overload;
+pub use overload::{is_overload, observed};
 pub use quantile::{is_known, needed, quantile};
 pub use warm::warm_until;
 

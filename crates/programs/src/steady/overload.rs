@@ -24,9 +24,13 @@ const BY_CHANCE: f64 = 5.0;
 
 impl Wanted {
     /// The due operations that complete too slowly, judged by all observations until `until`: the operations
-    /// of a class, or of all threads.
-    pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
-        self.due.iter().find(|due| is_overload(due, measurement, until))
+    /// of a class, or of all threads. The rate and the latency of a settled run are known, so all threads together
+    /// do not fall behind in such a run.
+    pub fn overload(&self, measurement: &Measurement, until: Time, is_settled: bool) -> Option<&Due> {
+        self.due.iter().find(|due| match is_settled && due.class.is_none() {
+            true => observed(due, measurement, until).is_some_and(|seen| is_far_behind(due, &seen)),
+            false => is_overload(due, measurement, until),
+        })
     }
 
     /// The due operations whose overload is so certain that the run may end. During the warm-up, cold caches
@@ -53,7 +57,7 @@ fn is_far_behind(due: &Due, seen: &CompletionSeries) -> bool {
 }
 
 /// Observations of the threads whose operations are due, until `until`.
-fn observed(due: &Due, measurement: &Measurement, until: Time) -> Option<CompletionSeries> {
+pub fn observed(due: &Due, measurement: &Measurement, until: Time) -> Option<CompletionSeries> {
     match &due.class {
         None => Some(measurement.series().until(until)),
         Some((number, _)) => Some(measurement.series_of(*number)?.until(until)),
@@ -123,12 +127,16 @@ mod tests {
 
     #[test]
     fn a_stable_queue_does_not_fall_behind() {
+        let mut all = 0;
         for load in [0.1, 0.5, 0.8, 0.9, 0.95, 0.98] {
             for arrivals in [500.0, 5_000.0, 50_000.0] {
                 let found = behind(load, arrivals);
                 assert!(found <= 1, "{load}, {arrivals} arrivals: {found} of 100");
+                all += found;
             }
         }
+        // A sweep of 20 points may show a false overload in one of 30 sweeps.
+        assert!(all <= 3, "{all} of 1800");
     }
 
     #[test]
