@@ -26,11 +26,11 @@ fn warmed(measured: &MeasuredTime) -> &'static str {
 }
 
 /// Why a run ended.
-fn because(measured: &MeasuredTime, precision: Share) -> String {
+fn because(measured: &MeasuredTime, precision: Share, percentile: Option<Until>) -> String {
     let overrun = measured.overrun;
     match measured.ended {
         Ended::Duration => "as requested".into(),
-        Ended::Settled => measured.until(precision),
+        Ended::Settled => measured.until(precision, percentile),
         Ended::Overload => "until overload: fewer operations complete than are due".into(),
         Ended::MaxTime => match overrun {
             Some(over) => format!("up to --max-time, plus {}", exit::in_words(over)),
@@ -41,10 +41,10 @@ fn because(measured: &MeasuredTime, precision: Share) -> String {
     }
 }
 
-/// Rows about the warm-up and the measured time.
+/// Rows about the warm-up and the measured time. `precision` and `percentile` are as requested.
 pub(crate) fn times(
     (warmup, duration): (Option<Duration>, Option<Duration>),
-    precision: Share,
+    (precision, percentile): (Share, Option<Until>),
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
     // If a time was cut short, the actual time is shown instead of the requested time.
@@ -52,7 +52,7 @@ pub(crate) fn times(
     let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
         ("warmup", time(warmup, measured.warmup, warmed(measured))),
-        ("duration", time(duration, measured.duration, &because(measured, precision))),
+        ("duration", time(duration, measured.duration, &because(measured, precision, percentile))),
     ]
 }
 
@@ -70,6 +70,18 @@ pub(crate) fn asks_for_p999(until: &serde_json::Value) -> bool {
 /// Text of a percentile in a table of several runs.
 pub(crate) fn ns(value: Option<u64>) -> String {
     percentile(value, None)
+}
+
+/// The window of each run's latencies, if the windows differ. Each run has its name.
+pub(crate) fn windows<'a>(all: impl Iterator<Item = (&'a str, &'a Found)> + Clone) -> String {
+    let timed = all.filter(|(_, found)| found.latency_ns.mean.is_some());
+    let mut each = timed.clone().map(|(_, found)| &found.latency_with);
+    let first = each.next();
+    if each.all(|other| Some(other) == first) {
+        return String::new();
+    }
+    let line = |(name, found): (&str, &Found)| format!("  {name}: latency with {}.\n", found.latency_with);
+    timed.map(line).collect()
 }
 
 /// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way

@@ -83,8 +83,8 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     if let Some(again) = o.sent_again.words() {
         rows.push(("sent again", again));
     }
-    let Timing { warmup, duration, precision, .. } = w.timing();
-    rows.extend(report::times((*warmup, *duration), *precision, &o.measured));
+    let Timing { warmup, duration, precision, until, .. } = w.timing();
+    rows.extend(report::times((*warmup, *duration), (*precision, *until), &o.measured));
     let mut text = table::pairs(rows);
     text += &report::unsettled(&o.interval);
     if let Some(mean) = o.latency_ns.mean.filter(|_| !of.phases.is_empty()) {

@@ -19,7 +19,7 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     let o = told.result;
     let w = &of.workload;
     let mut rows = workload::rows(w);
-    rows.extend(report::times((w.warmup, w.duration), w.precision, &o.measured));
+    rows.extend(report::times((w.warmup, w.duration), (w.precision, w.until), &o.measured));
     let mut text = format!("Workload\n{}{}", table::pairs(rows), workload::classes(w));
     let result = table::pairs(results(told));
     let _ = write!(text, "\nResult\n{result}");

@@ -90,6 +90,9 @@ fn the_command_for_a_percentile_measures_it() {
         assert!(command.contains(parts) && command != line && !command.contains("--duration"), "{command}");
         let longer = said(&directory, &command);
         assert!(line_of(&longer, "latency, p99  ").contains(" to "), "{command}: {longer}");
+        let duration = line_of(&longer, "  duration");
+        let until = ", until rate and mean latency are known to 1% and p99 has an interval";
+        assert!(duration.ends_with(until), "{duration}");
     }
 }
 
@@ -257,5 +260,36 @@ fn bad_input_is_refused_before_the_capacity_is_measured() {
     ] {
         let (code, out, err) = ended(doorbell(&directory, &line));
         assert!(code == Some(2) && out.is_empty() && err.contains(part), "{line}: {code:?} {out} {err}");
+    }
+}
+
+#[test]
+fn sides_with_different_windows_state_them() {
+    let directory = directory("windows");
+    let some = "--clients 4 --warmup 20us --duration 50us";
+    let text = said(&directory, &format!("compare system=read-kv system=herd-kv {some}"));
+    assert!(text.contains("  system=read-kv: latency with 16 outstanding per client.\n"), "{text}");
+    assert!(text.contains("  system=herd-kv: latency with windows of 32 per client.\n"), "{text}");
+    let text = said(&directory, &format!("compare clients=2 clients=4 --system herd-kv {}", &some[12..]));
+    assert!(
+        text.contains("Latency with windows of 32 per client.\n") && !text.contains(": latency with"),
+        "{text}"
+    );
+}
+
+#[test]
+fn seven_operations_have_no_interval() {
+    let line = "simulate --verb read --machines 2 --threads 1 --window 1 --warmup 10us --duration";
+    let directory = directory("seven");
+    let runs = ["9us", "11us", "13us", "15us", "17us", "19us"].map(|duration| {
+        let json = said(&directory, &format!("{line} {duration} --json"));
+        (duration, serde_json::from_str::<serde_json::Value>(&json).expect("JSON")["completed"].as_u64())
+    });
+    let few = runs.iter().filter(|(_, completed)| *completed < Some(10));
+    assert!(few.clone().count() > 0, "{runs:?}");
+    for (duration, _) in few {
+        let text = said(&directory, &format!("{line} {duration}"));
+        let reason = " completed, and an interval needs at least 10.";
+        assert!(!text.contains('\u{b1}') && text.contains(reason), "{text}");
     }
 }

@@ -74,6 +74,11 @@ impl SystemWorkload {
         self.shape.over_tcp
     }
 
+    /// Shortest time from the end of an operation to the next one of its client.
+    pub(crate) fn think(&self) -> Duration {
+        Duration::new(self.shape.think)
+    }
+
     /// Operations that are due per second, in an open loop.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.shape.rate

@@ -49,11 +49,16 @@ pub(super) fn known_to(means: Option<Means>) -> Option<Share> {
     Some(Share::of_millionths(((millionths / unit).ceil() * unit).min(f64::from(u32::MAX)) as u32))
 }
 
-/// Until when a settled run lasted, in words.
-pub(super) fn until(precision: Share, known_to: Option<Share>) -> String {
-    match known_to {
-        Some(known) => format!("until known to {}", known.max(precision)),
-        None => "until settled".to_owned(),
+/// Until when a settled run lasted, in words. It knew the requested percentile, if one was requested. The
+/// precision applies to rate and mean latency only.
+pub(super) fn until(precision: Share, known_to: Option<Share>, percentile: Option<Until>) -> String {
+    let percentile = percentile.filter(|until| until.quantile().is_some());
+    match (known_to.map(|known| known.max(precision)), percentile) {
+        (Some(known), None) => format!("until known to {known}"),
+        (Some(known), Some(percentile)) => {
+            format!("until rate and mean latency are known to {known} and {percentile} has an interval")
+        }
+        (None, _) => "until settled".to_owned(),
     }
 }
 
@@ -257,12 +262,12 @@ mod tests {
     #[test]
     fn no_result_is_known_and_not_known_to_one_precision() {
         for end in all() {
-            let until = if end.ended == Ended::Settled {
-                until(PRECISION, known_to(end.means))
-            } else {
-                String::new()
+            let settled = |percentile| match end.ended {
+                Ended::Settled => until(PRECISION, known_to(end.means), percentile),
+                _ => String::new(),
             };
-            let text = format!("{until}. {}", end.doubt().unwrap_or_default());
+            let untils = format!("{}. {}", settled(None), settled(Some(Until::P99)));
+            let text = format!("{untils}. {}", end.doubt().unwrap_or_default());
             let known = shares(&text.replace("not known to ", ""), "known to ");
             let not = [shares(&text, "not known to "), shares(&text, "not to ")].concat();
             for not in &not {

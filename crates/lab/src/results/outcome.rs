@@ -16,7 +16,7 @@ use doorbell_programs::worker::ThreadResult;
 use doorbell_schema::{Duration, Until};
 use doorbell_sim::Meter;
 use doorbell_systems::config::{Clients, Timing};
-use doorbell_verbs::RunError;
+use doorbell_verbs::{RunError, Span};
 use doorbell_workload::{Resolved, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -225,10 +225,15 @@ impl Outcome {
         match &self.of {
             OutcomeOf::Verbs(of) => of_loop(&of.workload),
             OutcomeOf::System(of) => {
-                let outstanding = of.workload.clients().outstanding;
+                let Clients { outstanding, windows, .. } = *of.workload.clients();
+                let think = Some(of.workload.think()).filter(|think| think.span() > Span::ZERO);
+                let between = think.map(|think| format!(", and {think} between operations"));
                 match of.workload.rate() {
                     Some(_) => from_due(outstanding, "client"),
-                    None => format!("{outstanding} outstanding per client"),
+                    None if windows => {
+                        format!("windows of {outstanding} per client{}", between.unwrap_or_default())
+                    }
+                    None => format!("{outstanding} outstanding per client{}", between.unwrap_or_default()),
                 }
             }
         }

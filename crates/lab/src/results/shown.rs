@@ -9,7 +9,7 @@ use doorbell_programs::steady::{
     observed, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::{Duration, Share, Until};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Span, Time};
 use schemars::JsonSchema;
@@ -44,9 +44,10 @@ pub struct MeasuredTime {
 }
 
 impl MeasuredTime {
-    /// Until when a settled run of this requested precision lasted, in words.
-    pub fn until(&self, precision: Share) -> String {
-        known::until(precision, self.known_to)
+    /// Until when a settled run of this requested precision lasted, in words. `percentile` is the requested
+    /// percentile.
+    pub fn until(&self, precision: Share, percentile: Option<Until>) -> String {
+        known::until(precision, self.known_to, percentile)
     }
 }
 
