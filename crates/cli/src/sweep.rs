@@ -12,7 +12,7 @@ use crate::exit::{self, Exit};
 use crate::progress;
 use crate::report;
 use crate::table::{self, Align};
-use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Over, Point, Sweep, merge};
+use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Point, Sweep, merge};
 use doorbell_lab::{Certainty, Control};
 use doorbell_nic::Digits;
 use names::{name, name_of};
@@ -97,13 +97,22 @@ fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
 /// At most this many missing points are named.
 const NAMED: usize = 5;
 
-/// Text that names the missing points. `None` if no point is missing.
+/// Text that names the points without a result: points that can have none, with the reasons, and missing points.
+fn without_result(sweep: &Sweep) -> String {
+    let of = |point: &Missing| name_of(sweep, |option| point.value(option));
+    let refused = |point: &Missing| Some(format!("  {}: {}\n", of(point), point.why.as_ref()?));
+    let refused: String = sweep.missing.iter().filter_map(refused).collect();
+    let refused = if refused.is_empty() { refused } else { format!("\nNo result:\n{refused}") };
+    refused + &missing(sweep).unwrap_or_default()
+}
+
+/// Text that names the points that an interrupt left without a result. `None` if there are none.
 fn missing(sweep: &Sweep) -> Option<String> {
-    let missing = &sweep.missing;
+    let missing: Vec<&Missing> = sweep.missing.iter().filter(|point| point.why.is_none()).collect();
     let mut names: Vec<String> =
         missing.iter().take(NAMED).map(|point| name_of(sweep, |option| point.value(option))).collect();
     names.extend((missing.len() > NAMED).then(|| format!("{} more", missing.len() - NAMED)));
-    let all = missing.len() + sweep.points.len();
+    let all = sweep.missing.len() + sweep.points.len();
     (!missing.is_empty()).then(|| {
         format!(
             "\n{} of {all} points are missing: {}. If results are stored, the same command continues from \
@@ -132,7 +141,7 @@ fn report(sweep: &Sweep) -> String {
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }
-    text + &missing(sweep).unwrap_or_default()
+    text + &without_result(sweep)
 }
 
 /// The value of the option `max_time` at a point, if it was given.

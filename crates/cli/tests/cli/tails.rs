@@ -293,3 +293,21 @@ fn seven_operations_have_no_interval() {
         assert!(!text.contains('\u{b1}') && text.contains(reason), "{text}");
     }
 }
+
+#[test]
+fn a_point_with_operations_that_are_too_long_refuses_no_other_point() {
+    let directory = directory("too_long");
+    let line = "sweep --verb read --machines 2 --threads 1 --over size=64,1073741824";
+    let text = said(&directory, line);
+    assert!(text.lines().any(|line| line.trim_start().starts_with("64 ")), "{text}");
+    assert!(text.contains("No result:\n  size=1073741824: operations are too long for a result: "), "{text}");
+    assert!(!text.contains("points are missing"), "{text}");
+    let whole = said(&directory, &format!("{line} --json"));
+    for part in ["1/2", "2/2"] {
+        let json = said(&directory, &format!("{line} --json --shard {part}"));
+        std::fs::write(directory.join(format!("{}.json", &part[..1])), json).expect("it can be written");
+    }
+    assert_eq!(said(&directory, "sweep --merge 1.json 2.json --json"), whole);
+    let (code, _, err) = ended(doorbell(&directory, &line.replace("64,", "")));
+    assert!(code == Some(2) && err.contains("size=1073741824: operations are too long"), "{err}");
+}

@@ -1,17 +1,20 @@
-//! Refuses workloads with operations that are too long for a result within the maximum of the virtual time.
+//! Refuses workloads with operations that are too long for a result.
 
 use crate::limits::{least_latency, limits, outstanding};
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::FEWEST;
-use doorbell_schema::Duration;
 use doorbell_verbs::Span;
-use doorbell_workload::{Profiles, Resolved, WorkloadError};
+use doorbell_workload::{Profiles, Resolved, ResolvedClass, WorkloadError, topology};
 
-/// Refuses a workload without a given duration if its bounds leave fewer than [`FEWEST`] operations in the
-/// maximum of the virtual time. Threads that think are not refused, because their runs are short.
+/// Largest payload of the operations that a result needs, in bytes. Their simulation takes about 15 seconds.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// Refuses a workload without a given duration in two cases: its bounds leave fewer than [`FEWEST`] operations in
+/// the maximum of the virtual time, or so many operations have too much payload. Threads that think are not
+/// refused, because their runs are short.
 ///
 /// # Errors
-/// One sentence with the most operations that can complete.
+/// One sentence with the most operations that can complete, or with their payload.
 pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadError> {
     let classes = w.classes();
     let thinks =
@@ -21,28 +24,41 @@ pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadEr
     }
     let Some(bound) = limits(profiles, w).into_iter().next() else { return Ok(()) };
     let due: u64 = classes.iter().filter_map(|class| Some(class.workload.open_loop()?.1)).sum();
-    // In a closed loop, the first operations complete after as long as all outstanding operations take.
-    let closed = classes.iter().filter(|class| class.workload.open_loop().is_none());
-    let waiting: u64 = closed.map(|class| outstanding(class.workload)).sum();
-    let seconds = w.max_time.span().as_secs_f64();
+    let begun: u64 = classes.iter().map(begun).sum();
+    let longest = classes.iter().map(|class| class.workload.longest()).max().unwrap_or(0);
+    let bytes = (FEWEST + begun) * u64::from(longest);
     let per_second = bound.mops * 1e6;
-    let most = per_second * seconds - waiting as f64;
-    if most >= FEWEST as f64 || due > 0 && per_second >= due as f64 {
-        return Ok(());
-    }
-    let least = Duration::new(least_latency(profiles, w));
-    let waits = match waiting {
-        0 | 1 => String::new(),
-        _ => format!(", and each waits for {waiting} outstanding operations"),
+    let most = per_second * w.max_time.span().as_secs_f64() - begun as f64;
+    let is_slow = most < FEWEST as f64 && (due == 0 || per_second < due as f64);
+    let ms = Digits(least_latency(profiles, w).as_ps() as f64 / 1e9, 1);
+    let why = match is_slow {
+        true => format!(
+            "{} bounds them to {} per second, so at most {} complete in the {} of virtual time (max_time)",
+            bound.resource,
+            Digits(per_second, 1),
+            counted(most.max(0.0) as u64, "operation"),
+            w.max_time,
+        ),
+        false if bytes > MOST_BYTES => format!(
+            "with {} in progress, so many have {} GiB of payload, whose simulation takes longer than the \
+             usual limit for a result",
+            counted(begun, "other operation"),
+            Digits(bytes as f64 / f64::from(1 << 30), 1),
+        ),
+        false => return Ok(()),
     };
-    Err(WorkloadError::Invalid(format!(
-        "operations are too long for a result in the {} of virtual time (max_time): {} bounds them to {} per \
-         second{waits}, but an interval needs at least {FEWEST} operations, and one takes at least {least}: use \
-         a smaller size or window, or a longer max_time",
-        w.max_time,
-        bound.resource,
-        Digits(per_second, 1),
+    Err(WorkloadError::TooLong(format!(
+        "operations are too long for a result: one takes at least {ms} ms, and an interval needs at least \
+         {FEWEST} operations, but {why}: use a smaller size, or give a duration"
     )))
+}
+
+/// Operations of a closed loop that may be partly done at a time. The operations of a QP complete in order, so
+/// each QP has at most one of them.
+fn begun(class: &ResolvedClass<'_>) -> u64 {
+    let w = class.workload;
+    let qps = topology::posting_threads(w) * u64::from(w.qps);
+    if w.open_loop().is_some() { 0 } else { outstanding(w).min(qps) }
 }
 
 #[cfg(test)]
@@ -60,13 +76,27 @@ mod tests {
     fn operations_of_a_gibibyte_are_refused() {
         let one = "verb = \"read\"\nsize = 1073741824\nmachines = 2\nthreads = 1\nwindow = 1";
         let said = refusal(one).unwrap();
-        let parts = ["in the 1s of virtual time (max_time)", "per second, but an interval needs at least 10"];
+        let parts =
+            ["in the 1s of virtual time (max_time)", " ms, and an interval needs at least 10 operations"];
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
-        let many = refusal("verb = \"read\"\nsize = 33554432").unwrap();
-        assert!(many.contains("each waits for 1568 outstanding operations"), "{many}");
-        for rest in ["duration = \"1s\"", "max_time = \"10s\""] {
-            assert_eq!(refusal(&format!("{one}\n{rest}")), None);
-        }
+        assert_eq!(refusal(&format!("{one}\nduration = \"1s\"")), None);
+        // A longer time has enough operations, but they take too long to simulate.
+        let long = refusal(&format!("{one}\nmax_time = \"10s\"")).unwrap();
+        assert!(
+            long.contains("with 1 other operation in progress, so many have 11.0 GiB of payload"),
+            "{long}"
+        );
+        let half = refusal(&one.replace("1073741824", "536870912")).unwrap();
+        assert!(half.contains("5.50 GiB of payload"), "{half}");
+    }
+
+    #[test]
+    fn outstanding_operations_of_a_qp_complete_one_by_one() {
+        let few = "verb = \"read\"\nsize = 268435456\nmachines = 2\nthreads = 1\nwindow = 16";
+        assert_eq!(refusal(few), None);
+        // With many QPs, each has an operation in progress.
+        let many = "verb = \"read\"\nsize = 33554432\nmachines = 8\nthreads = 14\nqps = 2\nwindow = 16";
+        assert!(refusal(many).unwrap().contains("operations are too long for a result"));
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Plan {
                 tried.insert(load_of(point, load), under(point, load, bound)?);
             }
             new = sweep.points.len();
-            if sweep.points.len() < self.runs.len() || control.interrupt.load(Ordering::Relaxed) {
+            if sweep.points.len() < self.run_count() || control.interrupt.load(Ordering::Relaxed) {
                 break;
             }
             let next = match bracket(&tried) {
@@ -117,7 +117,7 @@ impl Plan {
         control: &Control<'_>,
     ) -> Result<Vec<Point>, SweepError> {
         let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
-        let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
+        let runs = values.iter().map(|value| self.run_of(value)).collect::<Result<Vec<_>, _>>()?;
         let found = self.results(&runs, known, control)?;
         let points = (first..).zip(values.iter().zip(found));
         Ok(points.filter_map(|(number, (value, ran))| Some(self.point(number, value, ran?))).collect())
@@ -133,7 +133,7 @@ impl Plan {
     ) -> Result<(), SweepError> {
         let short: Vec<&mut Point> = points.iter_mut().filter(|point| is_short(point)).collect();
         let longer = |point: &&mut Point| {
-            let (name, run) = self.run_at(&[Value::Number(load_of(point, load))])?;
+            let (name, run) = self.run_of(&[Value::Number(load_of(point, load))])?;
             let (measured, every) = (&point.found.measured, run.signal_every().unwrap_or(1));
             let us = LATENCIES * every as f64 / point.found.mops;
             let duration = Duration::new(Span::from_ns((us * 1e3) as u64));

@@ -12,7 +12,7 @@ use crate::plan::{Control, Known, MODEL, Run, Stored};
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use doorbell_schema::{Given, Value};
-use doorbell_workload::Workload;
+use doorbell_workload::{Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Draft(Plan);
 pub struct Plan {
     pub(super) given: Given,
     pub(super) over: Vec<Over>,
-    /// Name and run of each point, by point number.
-    pub(super) runs: Vec<(String, Run)>,
+    /// Name and run of each point, by point number. A point without a run has the reason instead.
+    pub(super) runs: Vec<(String, Result<Run, String>)>,
     explain: bool,
     /// Capacities for points with a load; `None` before they are measured.
     loads: Option<Loads>,
@@ -41,7 +41,8 @@ impl Draft {
     /// bottlenecks.
     ///
     /// # Errors
-    /// One sentence that names the point, if the workload of a point is invalid.
+    /// One sentence that names the point, if the workload of a point is invalid, or if the operations of all
+    /// points are too long for a result.
     pub fn new(given: Given, over: Vec<Over>, explain: bool) -> Result<Draft, SweepError> {
         let size = over.iter().map(|over| over.values.len()).product::<usize>();
         if size > MOST_POINTS {
@@ -50,7 +51,12 @@ impl Draft {
         }
         let mut plan = Plan { given, over, runs: Vec::new(), explain, loads: None };
         plan.runs = plan.all_runs(size)?;
-        Ok(Draft(plan))
+        match plan.runs.first() {
+            Some((name, Err(why))) if plan.runs.iter().all(|(_, run)| run.is_err()) => {
+                Err(SweepError::Refused(format!("at {name}: {why}")))
+            }
+            _ => Ok(Draft(plan)),
+        }
     }
 
     /// The swept options.
@@ -82,7 +88,7 @@ impl Plan {
     }
 
     /// Name and run of each point.
-    fn all_runs(&self, size: usize) -> Result<Vec<(String, Run)>, SweepError> {
+    fn all_runs(&self, size: usize) -> Result<Vec<(String, Result<Run, String>)>, SweepError> {
         (0..size).map(|number| self.run_at(&self.values_of(number))).collect()
     }
 
@@ -117,7 +123,20 @@ impl Plan {
         Ok((name, given))
     }
 
-    pub(super) fn run_at(&self, values: &[Value]) -> Result<(String, Run), SweepError> {
+    /// Name and run of a point, which must have a run.
+    pub(super) fn run_of(&self, values: &[Value]) -> Result<(String, Run), SweepError> {
+        let (name, run) = self.run_at(values)?;
+        let run = run.map_err(|why| SweepError::Refused(format!("at {name}: {why}")))?;
+        Ok((name, run))
+    }
+
+    /// Number of points that have a run.
+    pub(super) fn run_count(&self) -> usize {
+        self.runs.iter().filter(|(_, run)| run.is_ok()).count()
+    }
+
+    /// Name and run of a point. If its operations are too long for a result, the reason instead of the run.
+    fn run_at(&self, values: &[Value]) -> Result<(String, Result<Run, String>), SweepError> {
         let (name, given) = self.given_at(values)?;
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
         let given = match &self.loads {
@@ -125,7 +144,11 @@ impl Plan {
             None => at_some_rate(given).map_err(refused)?,
         };
         let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
-        let run = Run::asked(asked).map_err(|error| refused(error.to_string()))?;
+        let run = match Run::asked(asked) {
+            Ok(run) => run,
+            Err(WorkloadError::TooLong(why)) => return Ok((name, Err(why))),
+            Err(error) => return Err(refused(error.to_string())),
+        };
         for (over, value) in self.over.iter().zip(values) {
             if let (Value::Number(asked), Some(taken)) = (value, run.number(over.key()))
                 && *asked != taken
@@ -136,7 +159,7 @@ impl Plan {
                 )));
             }
         }
-        Ok((name, run))
+        Ok((name, Ok(run)))
     }
 
     /// A point with these values of the swept options, and its outcome.
@@ -155,9 +178,14 @@ impl Plan {
         let mut hash = Sha256::new().chain_update(MODEL);
         hash.update([u8::from(self.explain)]);
         for (name, run) in &self.runs {
-            let key = run.key();
-            hash.update(format!("{name} {}\n", key.as_bytes().len()));
-            hash.update(key.as_bytes());
+            match run {
+                Ok(run) => {
+                    let key = run.key();
+                    hash.update(format!("{name} {}\n", key.as_bytes().len()));
+                    hash.update(key.as_bytes());
+                }
+                Err(why) => hash.update(format!("{name} {why}\n")),
+            }
         }
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -182,8 +210,11 @@ impl Plan {
         control: &Control<'_>,
     ) -> Result<Sweep, SweepError> {
         let wanted = (0..self.runs.len()).filter(|number| shard.is_none_or(|shard| shard.has(*number)));
-        let wanted: Vec<usize> = wanted.collect();
-        let runs: Vec<(String, Run)> = wanted.iter().map(|number| self.runs[*number].clone()).collect();
+        let with_run = |number: usize| {
+            let (name, run) = &self.runs[number];
+            Some((number, (name.clone(), run.clone().ok()?)))
+        };
+        let (wanted, runs): (Vec<usize>, Vec<(String, Run)>) = wanted.filter_map(with_run).unzip();
         let found = self.results(&runs, known, control)?;
         let point =
             |(number, ran): (usize, Option<Outcome>)| Some(self.point(number, &self.values_of(number), ran?));
@@ -203,8 +234,9 @@ impl Plan {
             knee: None,
         };
         let missing = sweep.numbers_missing().into_iter();
-        sweep.missing =
-            missing.map(|number| Missing { number, at: self.at(&self.values_of(number)) }).collect();
+        let reason = |number: usize| self.runs[number].1.as_ref().err().cloned();
+        let one = |number| Missing { number, at: self.at(&self.values_of(number)), why: reason(number) };
+        sweep.missing = missing.map(one).collect();
         Ok(sweep)
     }
 

@@ -35,6 +35,9 @@ pub struct Missing {
     pub number: usize,
     /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
+    /// Why the point has no result, in words; absent if the sweep was interrupted before it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Missing {
