@@ -37,6 +37,11 @@ impl Longer {
         percentile.quantile().map_or(0, needed)
     }
 
+    /// Number of latencies with which a run probably knows a percentile.
+    pub(crate) fn latencies(percentile: Until) -> f64 {
+        SPARE * Longer::needed(percentile) as f64
+    }
+
     /// The options with which a run knows `percentile`, judged by a run that had too few latencies. `None` if
     /// these are the options of that run, or if the longer run would take more than ten days.
     pub fn of(o: &Outcome, percentile: Until) -> Option<Longer> {

@@ -6,9 +6,9 @@ use super::plan::Plan;
 use super::point::Point;
 use super::result::{Knee, Sweep};
 use crate::plan::{Control, Known, Stored};
-use crate::results::MeasuredTime;
+use crate::results::{Longer, MeasuredTime};
 use doorbell_programs::steady::Ended;
-use doorbell_schema::{Duration, Value};
+use doorbell_schema::{Duration, Until, Value};
 use doorbell_verbs::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Plan {
         let longer = |point: &&mut Point| {
             let (name, run) = self.run_of(&[Value::Number(load_of(point, load))])?;
             let (measured, every) = (&point.found.measured, run.signal_every().unwrap_or(1));
-            let us = LATENCIES * every as f64 / point.found.mops;
+            let us = Longer::latencies(Until::P99) * every as f64 / point.found.mops;
             let duration = Duration::new(Span::from_ns((us * 1e3) as u64));
             Ok((name, run.timed_as(&MeasuredTime { duration, ..measured.clone() })))
         };
@@ -161,9 +161,6 @@ impl Plan {
         ))
     }
 }
-
-/// With so many latencies, somewhat more than 100 lie beyond the 99th percentile.
-const LATENCIES: f64 = 12_000.0;
 
 /// Whether a point settled without a known p99.
 fn is_short(point: &Point) -> bool {
