@@ -31,7 +31,8 @@ fn drawn_programs() -> Task<()> {
     run(tests.args(["--", "drawn::"]).env("DOORBELL_DRAWN_LINES", "30"))
 }
 
-/// Computes the intervals of percentiles of queues with known percentiles, for more queues than `cargo xtask test`.
+/// Computes the intervals of percentiles of queues with known percentiles, for more queues than `cargo xtask
+/// test`.
 fn percentiles() -> Task<()> {
     let mut tests = cargo(&["test", "--quiet", "--release", "--package", "doorbell-programs", "--lib"]);
     run(tests.args(["--", "intervals_hold_the_true_percentile"]).env("DOORBELL_QUANTILE_SEEDS", "400"))

@@ -211,8 +211,8 @@ fn of_systems(field: &Field) -> String {
     of + &shown
 }
 
-/// The flag for a load. Both workloads and systems with an open loop can have it, so no type of theirs has the
-/// field.
+/// The flag for a load. Both workloads and systems with an open loop can have it, so no type of theirs has
+/// the field.
 fn load() -> impl Iterator<Item = Arg> {
     doorbell_lab::fields().into_iter().filter(|field| field.key == "load").flat_map(|field| args(field, ""))
 }

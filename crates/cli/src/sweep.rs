@@ -97,7 +97,8 @@ fn prepare(args: &SweepArgs, over: &[Axis]) -> Result<(), Exit> {
 /// At most this many missing points are named.
 const NAMED: usize = 5;
 
-/// Text that names the points without a result: points that can have none, with the reasons, and missing points.
+/// Text that names the points without a result: points that can have none, with the reasons, and missing
+/// points.
 fn without_result(sweep: &Sweep) -> String {
     let of = |point: &Missing| name_of(sweep, |option| point.value(option));
     let refused = |point: &Missing| Some(format!("  {}: {}\n", of(point), point.why.as_ref()?));

@@ -2,8 +2,8 @@
 //!
 //! [`schema!`] makes types of lists of [`Field`]s. TOML, JSON and flags become a [`Given`], which is checked
 //! against the fields as it is read. Types take their values from it. Pages contain tables of the fields
-//! ([`table`]). This crate does not know the meaning of the fields: durations, shares, arrivals and ends of runs are types
-//! of values that several fields have.
+//! ([`table`]). This crate does not know the meaning of the fields: durations, shares, arrivals and ends of
+//! runs are types of values that several fields have.
 #![forbid(unsafe_code)]
 
 mod arrivals;

@@ -146,8 +146,8 @@ schema! {
         /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is
         /// given.
         precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)),
-        /// Number that a run must know, besides rate and mean latency, before it ends, if no duration is given:
-        /// a percentile of latency, or none.
+        /// Number that a run must know, besides rate and mean latency, before it ends, if no duration is
+        /// given: a percentile of latency, or none.
         until: Option<Until> = Field::name(Until::NAMES)
             .usual("p99 if that takes at most twice the time, else mean"),
         /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that

@@ -331,8 +331,8 @@ impl Workload {
     }
 
     /// The values of `flags`, and the values of `file` for fields that `flags` does not give. `window` in
-    /// `flags` also replaces `window_per_qp` in `file`, and so do the other pairs of options that exclude each
-    /// other: `mix` and `verb`, `load` and `rate`, `until` and `duration`.
+    /// `flags` also replaces `window_per_qp` in `file`, and so do the other pairs of options that exclude
+    /// each other: `mix` and `verb`, `load` and `rate`, `until` and `duration`.
     ///
     /// # Errors
     /// See [`Workload::check_over_classes`].

@@ -41,8 +41,8 @@ static DESIGN: LazyLock<Field> = LazyLock::new(|| {
     Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
 });
 
-/// The field for the rate of an open loop as a share of its capacity. A run measures the capacity, so workloads
-/// and systems themselves have no load.
+/// The field for the rate of an open loop as a share of its capacity. A run measures the capacity, so
+/// workloads and systems themselves have no load.
 static LOAD: Field = Field::share(Share::of_millionths(100), Share::of_percent(1000)).named(
     "load",
     "Open loop: the rate, as a share of the rate of a closed loop with the same options, such as 70%",

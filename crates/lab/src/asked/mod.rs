@@ -124,8 +124,8 @@ impl Asked {
     /// Reads a request from all given fields.
     ///
     /// # Errors
-    /// If the workload or system lacks one of the given fields, a value is out of its range, or two fields set
-    /// the end of the run.
+    /// If the workload or system lacks one of the given fields, a value is out of its range, or two fields
+    /// set the end of the run.
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
         check_end(given)?;
         check_load(given)?;

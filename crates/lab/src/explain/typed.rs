@@ -88,8 +88,8 @@ impl Typed {
         Some(typed)
     }
 
-    /// The options for a run that lasts longer, until it knows a percentile. They replace a duration. `None` if
-    /// the maximum of the virtual time is out of its range.
+    /// The options for a run that lasts longer, until it knows a percentile. They replace a duration. `None`
+    /// if the maximum of the virtual time is out of its range.
     pub fn longer(&self, longer: &Longer) -> Option<Typed> {
         let change = Change::to("until", Value::Text(longer.until.name().to_owned()));
         let max_time = longer.max_time.map(|time| field("max_time")?.parse(&time.to_string()).ok());

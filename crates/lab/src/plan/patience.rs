@@ -9,9 +9,9 @@ use doorbell_workload::{Profiles, Resolved, ResolvedClass, WorkloadError, topolo
 /// Largest payload of the operations that a result needs, in bytes. Their simulation takes about 15 seconds.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// Refuses a workload without a given duration in two cases: its bounds leave fewer than [`FEWEST`] operations in
-/// the maximum of the virtual time, or so many operations have too much payload. Threads that think are not
-/// refused, because their runs are short.
+/// Refuses a workload without a given duration in two cases: its bounds leave fewer than [`FEWEST`]
+/// operations in the maximum of the virtual time, or so many operations have too much payload. Threads that
+/// think are not refused, because their runs are short.
 ///
 /// # Errors
 /// One sentence with the most operations that can complete, or with their payload.
@@ -53,8 +53,8 @@ pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadEr
     )))
 }
 
-/// Operations of a closed loop that may be partly done at a time. The operations of a QP complete in order, so
-/// each QP has at most one of them.
+/// Operations of a closed loop that may be partly done at a time. The operations of a QP complete in order,
+/// so each QP has at most one of them.
 fn begun(class: &ResolvedClass<'_>) -> u64 {
     let w = class.workload;
     let qps = topology::posting_threads(w) * u64::from(w.qps);

@@ -45,8 +45,8 @@ impl Run {
     /// A requested workload or system on the profiles that it names.
     ///
     /// # Errors
-    /// If a profile cannot be loaded, the request is invalid for its profile, or its operations are too long for
-    /// a result.
+    /// If a profile cannot be loaded, the request is invalid for its profile, or its operations are too long
+    /// for a result.
     pub fn asked(asked: Asked) -> Result<Run, WorkloadError> {
         match asked {
             Asked::Verbs(workload) => {

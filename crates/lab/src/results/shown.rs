@@ -117,7 +117,8 @@ impl Certainty {
         Certainty { mops: self.mops, unsettled: Some(unsettled), ..Certainty::without_latency(due) }
     }
 
-    /// The precision of an open loop whose latencies are too uncertain to report. The doubt about the rate stays.
+    /// The precision of an open loop whose latencies are too uncertain to report. The doubt about the rate
+    /// stays.
     fn of_vague(self, due: &[Due], latency: &Latency) -> Certainty {
         let rates: Vec<String> = due.iter().map(|due| Digits(due.rate as f64 / 1e6, 2).to_string()).collect();
         let vague = match self.latency_ns {
@@ -315,7 +316,8 @@ fn apart(one: f64, other: f64) -> [String; 2] {
     (2..DECIMALS).map(shown).find(|[one, other]| one != other).unwrap_or_else(|| shown(DECIMALS))
 }
 
-/// The time from the decision to end a run to its end is short if the measured time is this many times longer.
+/// The time from the decision to end a run to its end is short if the measured time is this many times
+/// longer.
 const LAST: u64 = 8;
 
 /// An overrun of at most the maximum time divided by this number is ignored. It comes from waiting for the

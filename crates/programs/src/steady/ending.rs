@@ -475,8 +475,8 @@ impl Ending {
         }
     }
 
-    /// Whether the answer was known earlier, and the run continues only for a percentile that was not requested.
-    /// Later observations then cannot take the answer back.
+    /// Whether the answer was known earlier, and the run continues only for a percentile that was not
+    /// requested. Later observations then cannot take the answer back.
     fn was_known(&self) -> bool {
         self.wanted.until.is_none() && self.known_at.is_some()
     }

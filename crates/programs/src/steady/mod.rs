@@ -16,8 +16,8 @@
 //!    sums.
 //!
 //! Decisions depend on virtual times and counts alone. They use only additions, multiplications, divisions
-//! and square roots of doubles, for which IEEE 754 defines the rounding, and cube roots of `libm`, which makes
-//! them of these. So runs with one seed end at one virtual time on every machine.
+//! and square roots of doubles, for which IEEE 754 defines the rounding, and cube roots of `libm`, which
+//! makes them of these. So runs with one seed end at one virtual time on every machine.
 
 mod ending;
 mod lead;

@@ -24,8 +24,8 @@ const BY_CHANCE: f64 = 5.0;
 
 impl Wanted {
     /// The due operations that complete too slowly, judged by all observations until `until`: the operations
-    /// of a class, or of all threads. The rate and the latency of a settled run are known, so all threads together
-    /// do not fall behind in such a run.
+    /// of a class, or of all threads. The rate and the latency of a settled run are known, so all threads
+    /// together do not fall behind in such a run.
     pub fn overload(&self, measurement: &Measurement, until: Time, is_settled: bool) -> Option<&Due> {
         self.due.iter().find(|due| match is_settled && due.class.is_none() {
             true => observed(due, measurement, until).is_some_and(|seen| is_far_behind(due, &seen)),

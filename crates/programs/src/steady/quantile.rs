@@ -52,8 +52,8 @@ pub fn quantile(series: &CompletionSeries, q: f64) -> Option<(u64, u64)> {
 
 /// Distances from the mean of these values to both ends of its 95% interval. They are Student's, with two
 /// corrections of Skart (Tafazzoli and Wilson, "Skart: a skewness- and autoregression-adjusted batch-means
-/// procedure for simulation analysis", 2011). The first widens the interval if neighbours are alike, though no
-/// more than by chance. The second moves its upper end away if the values are skewed: long latencies come
+/// procedure for simulation analysis", 2011). The first widens the interval if neighbours are alike, though
+/// no more than by chance. The second moves its upper end away if the values are skewed: long latencies come
 /// together, so most spans have few of them, and one span has many.
 fn halves(of: &[f64]) -> (f64, f64) {
     let (t, alike) = (student(of.len()), correlation(of));
@@ -73,9 +73,9 @@ mod tests {
     use super::super::tests::{Answer, queue};
     use super::*;
 
-    /// Whether the interval of the quantile `q` holds the true value, in a queue that runs until its rate and mean
-    /// latency are known within 5%, and the quantile has an interval. Services take `load` of the 1000 ns between
-    /// arrivals.
+    /// Whether the interval of the quantile `q` holds the true value, in a queue that runs until its rate and
+    /// mean latency are known within 5%, and the quantile has an interval. Services take `load` of the 1000
+    /// ns between arrivals.
     fn holds(seed: u64, load: f64, q: f64) -> bool {
         let mut end = 1e10;
         loop {
