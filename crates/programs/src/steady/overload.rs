@@ -129,14 +129,14 @@ mod tests {
     fn a_stable_queue_does_not_fall_behind() {
         let mut all = 0;
         for load in [0.1, 0.5, 0.8, 0.9, 0.95, 0.98] {
-            for arrivals in [500.0, 5_000.0, 50_000.0] {
+            for arrivals in [100.0, 300.0, 500.0, 5_000.0, 50_000.0] {
                 let found = behind(load, arrivals);
                 assert!(found <= 1, "{load}, {arrivals} arrivals: {found} of 100");
                 all += found;
             }
         }
-        // A sweep of 20 points may show a false overload in one of 30 sweeps.
-        assert!(all <= 3, "{all} of 1800");
+        // At this bound, one of 50 sweeps with 20 points shows a false overload.
+        assert!(all <= 3, "{all} of 3000");
     }
 
     #[test]
