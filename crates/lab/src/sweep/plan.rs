@@ -24,12 +24,15 @@ pub struct Draft(Plan);
 pub struct Plan {
     pub(super) given: Given,
     pub(super) over: Vec<Over>,
-    /// Name and run of each point, by point number. A point without a run has the reason instead.
-    pub(super) runs: Vec<(String, Result<Run, String>)>,
+    /// The points, by point number.
+    runs: Vec<NamedRun>,
     explain: bool,
     /// Capacities for points with a load; `None` before they are measured.
     loads: Option<Loads>,
 }
+
+/// Name of a point, and its run. A point without a run has the reason instead.
+type NamedRun = (String, Result<Run, String>);
 
 /// Converts a value to JSON.
 pub(super) fn json(value: &Value) -> serde_json::Value {
@@ -88,7 +91,7 @@ impl Plan {
     }
 
     /// Name and run of each point.
-    fn all_runs(&self, size: usize) -> Result<Vec<(String, Result<Run, String>)>, SweepError> {
+    fn all_runs(&self, size: usize) -> Result<Vec<NamedRun>, SweepError> {
         (0..size).map(|number| self.run_at(&self.values_of(number))).collect()
     }
 
@@ -136,7 +139,7 @@ impl Plan {
     }
 
     /// Name and run of a point. If its operations are too long for a result, the reason instead of the run.
-    fn run_at(&self, values: &[Value]) -> Result<(String, Result<Run, String>), SweepError> {
+    fn run_at(&self, values: &[Value]) -> Result<NamedRun, SweepError> {
         let (name, given) = self.given_at(values)?;
         let refused = |why: String| SweepError::Refused(format!("at {name}: {why}"));
         let given = match &self.loads {
