@@ -249,7 +249,7 @@ mod tests {
     fn a_capacity_that_did_not_settle_says_so_or_is_refused() {
         let long = "verb = \"write\"\ntransport = \"rc\"\nsize = 65536\nmachines = 2\nthreads = 1\n";
         let open = format!("{long}arrivals = \"poisson\"\nload = \"70%\"");
-        let early = given(&format!("{open}\nmax_time = \"100us\""));
+        let early = given(&format!("{open}\nmax_time = \"1ms\""));
         let loads = Loads::measure(&[(String::new(), early.clone())], None, &Control::quiet()).unwrap();
         let capacity = loads.of(&early).unwrap().unwrap().capacity;
         assert!(capacity.unsettled.as_ref().is_some_and(|why| why.contains("--max-time")), "{capacity:?}");
