@@ -261,13 +261,16 @@ mod tests {
 
     #[test]
     fn no_result_is_known_and_not_known_to_one_precision() {
-        for end in all() {
+        let percentile = Some(Until::P99);
+        let both = |end: AtEnd| [false, true].map(|confirmed| AtEnd { confirmed, percentile, ..end });
+        for end in all().into_iter().flat_map(both) {
             let settled = |percentile| match end.ended {
                 Ended::Settled => until(PRECISION, known_to(end.means), percentile),
                 _ => String::new(),
             };
             let untils = format!("{}. {}", settled(None), settled(Some(Until::P99)));
-            let text = format!("{untils}. {}", end.doubt().unwrap_or_default());
+            let whys = [end.doubt(), end.no_percentile(5), end.no_percentile(10_000)];
+            let text = format!("{untils}. {}", whys.map(Option::unwrap_or_default).join(". "));
             let known = shares(&text.replace("not known to ", ""), "known to ");
             let not = [shares(&text, "not known to "), shares(&text, "not to ")].concat();
             for not in &not {
