@@ -204,7 +204,7 @@ fn results_state_the_capacity_of_a_load() {
     let simulated = json(&format!("simulate {OPEN} --load 70% --json"));
     let load = &simulated["load"];
     let (mops, rate) = (load["capacity"]["mops"].as_f64().unwrap(), load["rate"].as_u64().unwrap());
-    assert_eq!((&load["share"], (mops * 0.7e6).round() as u64), (&"70%".into(), rate), "{load}");
+    assert_eq!((&load["share"], (mops * 1e6 * 0.7).round() as u64), (&"70%".into(), rate), "{load}");
     assert_eq!(simulated["workload"]["rate"], rate, "{load}");
     let sweep = json(&format!("sweep {OPEN} --over load=50%,70% --json --csv loads.csv"));
     assert_eq!(&sweep["points"][1]["load"], load);
