@@ -1,7 +1,7 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, and then [`sweep`],
+//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, `load`, and then [`sweep`],
 //! [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
