@@ -31,11 +31,19 @@ fn drawn_programs() -> Task<()> {
     run(tests.args(["--", "drawn::"]).env("DOORBELL_DRAWN_LINES", "30"))
 }
 
-const STEPS: [CheckStep<'static>; 9] = [
+/// Computes the intervals of percentiles of queues with known percentiles, for more queues than `cargo xtask
+/// test`.
+fn percentiles() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--release", "--package", "doorbell-programs", "--lib"]);
+    run(tests.args(["--", "intervals_hold_the_true_percentile"]).env("DOORBELL_QUANTILE_SEEDS", "400"))
+}
+
+const STEPS: [CheckStep<'static>; 10] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
     ("long commands on pages", &long_pages),
     ("statistics of drawn programs", &drawn_programs),
+    ("intervals of percentiles", &percentiles),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),

@@ -208,6 +208,13 @@ pub(crate) struct SimulateArgs {
     /// [default: 60s for each run]
     #[arg(long, value_name = "TIME")]
     pub(crate) max_wall: Option<Duration>,
+    /// Write the latencies to this file as comma-separated values: nanoseconds, operations, and the share of
+    /// operations that took at most as long
+    #[arg(long, value_name = "FILE")]
+    pub(crate) histogram: Option<PathBuf>,
+    /// Draw the distribution of latencies (CDF) to this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cdf: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
 }
@@ -291,6 +298,9 @@ pub(crate) struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Draw the distributions of latencies (CDFs) to this file, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    pub(crate) cdf: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }

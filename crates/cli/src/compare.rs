@@ -4,18 +4,21 @@ mod baseline;
 
 use crate::args::CompareArgs;
 use crate::cache;
+use crate::distribution;
 use crate::exit::{self, Exit};
+use crate::output;
 use crate::progress::{self, Bar};
 use crate::report;
 use crate::rows::Rows;
+use crate::screen;
 use crate::table::{self, Align, Stream};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Differences, Side, Sides};
 use doorbell_lab::{Control, Found, Given, Known};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
 use std::fmt::Write;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     if let Some(file) = &args.baseline {
@@ -27,6 +30,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
             args.side[0]
         )));
     }
+    let cdf = output::open("--cdf", &args.cdf)?;
+    output::check(&cdf.iter().collect::<Vec<_>>(), &files(args))?;
     let side = |text: &String| Ok((text.clone(), given(args, text)?));
     let sides = args.side.iter().map(side).collect::<Result<Vec<_>, Exit>>()?;
     let sides = Sides::new(&sides, args.explain, args.same).map_err(Exit::of_sweep)?;
@@ -35,9 +40,16 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let interrupt = progress::interrupt()?;
     let (jobs, deadline) =
         (args.jobs.map_or_else(doorbell_lab::cores, usize::from), progress::deadline(args.max_wall));
-    let bar = Bar::new(jobs, deadline).for_reader(&interrupt);
+    let bar = match &cdf {
+        None => Bar::new(jobs, deadline).for_reader(&interrupt),
+        Some(_) => Bar::new(jobs, deadline),
+    };
+    let cdf = Mutex::new(cdf);
     let flag = interrupt.flag.clone();
     let control = Control { interrupt: flag, jobs, deadline, watch: &bar, ..Control::quiet() };
+    // The capacities are measured first, because they decide the rates of the sides.
+    let measure = || sides.measure(&known, &control);
+    let sides = progress::until(&interrupt, measure, || Ok(())).map_err(Exit::of_sweep)?;
     if !args.json {
         // The options are known before the first result.
         bar.tell(&head(args, sides.differences()))?;
@@ -46,17 +58,25 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     let run = || sides.run(&known, &control, &|at, found| rows.put(at, (at, Some(found))));
     let tell = |found: &Comparison| {
         rows.finish(found.sides.iter().enumerate().map(|(at, side)| (at, (at, side.found.clone()))))?;
-        if args.json { bar.print(&exit::json(found)?) } else { bar.tell(&notes(found)) }
+        bar.print(&if args.json { exit::json(found)? } else { screen::fit(&notes(found)) })?;
+        let ran = found.sides.iter().filter_map(|side| Some((side.name.clone(), side.found.as_ref()?)));
+        let named = ran.map(|(name, found)| (name, &found.quantiles[..]));
+        let cdf = cdf.lock().unwrap_or_else(PoisonError::into_inner).take();
+        cdf.map_or(Ok(()), |file| distribution::draw(file, named))
     };
     let found = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::of_sweep)?));
     let found = found.map_err(Exit::of_sweep)?;
     bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));
-    tell(&found)?;
+    let told = tell(&found);
     if bar.is_unread() {
-        return Ok(());
+        return told;
     }
-    exit::stopped(&interrupt.flag)?;
+    exit::both(exit::stopped(&interrupt.flag).and_then(|()| late(&found, args)), told)
+}
+
+/// Returns an error if the wall-clock time was over before all sides had a result.
+fn late(found: &Comparison, args: &CompareArgs) -> Result<(), Exit> {
     match (args.max_wall, found.sides.iter().filter(|side| side.found.is_none()).count()) {
         (Some(time), missing @ 1..) => {
             let sides = counted(missing as u64, "side");
@@ -66,18 +86,25 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
     }
 }
 
+/// Paths of the files that sides may name.
+fn files(args: &CompareArgs) -> Vec<PathBuf> {
+    let words = args.side.iter().flat_map(|side| side.split_whitespace());
+    args.side.iter().map(String::as_str).chain(words).map(PathBuf::from).collect()
+}
+
 /// Number and result of a side.
 type Row = (usize, Option<Found>);
 
 /// The rows of the sides, which are printed as they come. JSON appears at the end.
 fn rows<'a>(args: &'a CompareArgs, sides: &'a Sides, bar: &'a Bar) -> Rows<'a, Row> {
     let names = args.side.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut table = Stream::new(&columns(names));
+    let with_p999 = sides.workloads().iter().filter_map(|w| w.get("until")).any(report::asks_for_p999);
+    let mut table = Stream::new(&columns(names, with_p999));
     let mut first: Option<Row> = None;
     Rows::new(move |(at, found): Row| {
         let titles = if first.is_none() { table.titles() } else { String::new() };
         let (_, base) = first.get_or_insert_with(|| (at, found.clone()));
-        let row = table.row(&cells(&sides.side(at, found, base.as_ref())));
+        let row = table.row(&cells(&sides.side(at, found, base.as_ref()), with_p999));
         if args.json { Ok(()) } else { bar.tell(&(titles + &row)) }
     })
 }
@@ -144,15 +171,19 @@ fn head(args: &CompareArgs, differ: &Differences) -> String {
 /// The text below the rows.
 fn notes(c: &Comparison) -> String {
     let mut text = String::new();
+    for (side, load) in c.sides.iter().filter_map(|side| Some((side, side.load.as_ref()?))) {
+        let capacity = report::capacity(&load.capacity);
+        let _ =
+            writeln!(text, "  {}: load {} of {capacity}, the rate of a closed loop", side.name, load.share);
+    }
     for side in &c.sides {
-        if let Some(why) = side.found.as_ref().and_then(|found| found.interval.unsettled.as_ref()) {
-            let _ = writeln!(
-                text,
-                "  {}: the measured rate may differ from the long-run rate: {why}.",
-                side.name
-            );
+        for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {
+            let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
     }
+    let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get("max_time"))));
+    text += &report::about_latencies(timed);
+    text += &report::windows(c.sides.iter().filter_map(|side| Some((&side.name[..], side.found.as_ref()?))));
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
         let _ = write!(
@@ -194,8 +225,8 @@ fn header<'a>(before: &[(&'a str, Align)], names: &'a [String]) -> Vec<(&'a str,
 }
 
 /// Titles and least widths of the columns. The widths suffice for most numbers.
-fn columns(names: usize) -> [(&'static str, Align, usize); 9] {
-    [
+fn columns(names: usize, with_p999: bool) -> Vec<(&'static str, Align, usize)> {
+    let mut columns = vec![
         ("", Align::Left, names),
         ("Mops", Align::Right, 6),
         ("", Align::Left, 7),
@@ -204,17 +235,18 @@ fn columns(names: usize) -> [(&'static str, Align, usize); 9] {
         ("mean", Align::Right, 8),
         ("p50", Align::Right, 8),
         ("p99", Align::Right, 8),
-        ("bottleneck", Align::Left, 0),
-    ]
+    ];
+    columns.extend(with_p999.then_some(("p99.9", Align::Right, 8)));
+    columns.push(("bottleneck", Align::Left, 0));
+    columns
 }
 
-fn cells(side: &Side) -> Vec<String> {
-    let ns = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{ns} ns"));
+fn cells(side: &Side, with_p999: bool) -> Vec<String> {
     let Some(found) = &side.found else {
         return vec![side.name.clone(), "no result".into()];
     };
     let latency = &found.latency_ns;
-    vec![
+    let mut cells = vec![
         side.name.clone(),
         Digits(found.mops, 2).to_string(),
         report::within(found.interval.mops).trim().to_owned(),
@@ -225,11 +257,13 @@ fn cells(side: &Side) -> Vec<String> {
             None if side.change.is_some() => "not known".into(),
             None => String::new(),
         },
-        report::mean(latency.mean, None),
-        ns(latency.p50),
-        ns(latency.p99),
-        report::bottleneck(found),
-    ]
+        report::mean_or_overload(latency, &found.interval),
+        report::ns(latency.p50),
+        report::ns(latency.p99),
+    ];
+    cells.extend(with_p999.then(|| report::ns(latency.p999)));
+    cells.push(report::bottleneck(found));
+    cells
 }
 
 /// Whether the resource is the bottleneck of a side's result, or has the lowest bound of a side.

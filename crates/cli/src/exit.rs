@@ -1,8 +1,9 @@
 //! Exit codes and messages of the command.
 
 use crate::screen;
+use doorbell_lab::sweep::SweepError;
 use doorbell_lab::uncertainty::UncertaintyError;
-use doorbell_lab::{Duration, Ended, MeasuredTime};
+use doorbell_lab::{Duration, Ended, LoadError, MeasuredTime};
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,8 +75,21 @@ impl Exit {
     }
 
     /// The end if a sweep or a comparison returned no result.
-    pub(crate) fn of_sweep(error: doorbell_lab::sweep::SweepError) -> Exit {
-        if error.is_bad_input() { Exit::bad_input(error) } else { Exit::failed(error) }
+    pub(crate) fn of_sweep(error: SweepError) -> Exit {
+        match error {
+            SweepError::Load(error) => Exit::of_load(&error),
+            error if error.is_bad_input() => Exit::bad_input(error),
+            error => Exit::failed(error),
+        }
+    }
+
+    /// The end if the capacity for a load is not known.
+    pub(crate) fn of_load(error: &LoadError) -> Exit {
+        match error {
+            LoadError::Interrupted(_) => Exit { message: Some(error.to_string()), ..Exit::interrupted() },
+            error if error.is_bad_input() => Exit::bad_input(error),
+            error => Exit::failed(error),
+        }
     }
 
     /// The wall-clock time was over before all results were known: code 1. `missing` says which are missing.
@@ -104,14 +118,14 @@ const LONGEST: usize = 900;
 
 /// Shortens a message that repeats user input at length. The middle of each long word is cut out. If the
 /// message is still too long, its middle is cut out, too.
-pub(crate) fn shortened(message: &str) -> String {
+fn shortened(message: &str) -> String {
     let words =
         message.split_inclusive(char::is_whitespace).map(|word| without_middle(word, LONGEST_WORD, 60));
     without_middle(&words.collect::<String>(), LONGEST, LONGEST)
 }
 
 /// Puts a message on one line and escapes control characters, because names may contain any characters.
-pub(crate) fn on_one_line(message: &str) -> String {
+fn on_one_line(message: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     message.chars().map(shown).collect()
 }
@@ -170,6 +184,23 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Exit> {
 /// Returns an error if no operation completed. `waits` then says why.
 pub(crate) fn completed(waits: Option<&str>, measured: &MeasuredTime) -> Result<(), Exit> {
     waits.map_or(Ok(()), |waits| Err(Exit::without_result(waits, measured)))
+}
+
+/// The error of the first end, or else of the second. If both are errors, prints the message of the second,
+/// too.
+pub(crate) fn both(first: Result<(), Exit>, second: Result<(), Exit>) -> Result<(), Exit> {
+    match (first, second) {
+        (Err(first), Err(Exit { message, .. })) => {
+            message.iter().for_each(|message| say_message(message));
+            Err(first)
+        }
+        (first, second) => first.and(second),
+    }
+}
+
+/// Prints a message of the command to stderr, in one short line.
+pub(crate) fn say_message(message: &str) {
+    say(&format!("doorbell: {}", on_one_line(&shortened(message))));
 }
 
 /// Returns an error if the run was interrupted.

@@ -1,7 +1,7 @@
 //! Text and JSON about the basis of a result: extrapolation, expected error and uncertainty.
 
-use doorbell_lab::Support;
 use doorbell_lab::uncertainty::Uncertainty;
+use doorbell_lab::{Loaded, Support, Typed};
 use doorbell_nic::{Digits, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,6 +12,12 @@ pub(crate) struct Told<'a, T> {
     /// The result itself.
     #[serde(flatten)]
     pub(crate) result: &'a T,
+    /// The load of an open loop, and its capacity; absent if no load was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<&'a Loaded>,
+    /// The command, for a result that another command can make more precise.
+    #[serde(skip)]
+    pub(crate) typed: Option<&'a Typed>,
     /// Unit of the result's rate.
     #[serde(skip)]
     pub(crate) unit: &'static str,

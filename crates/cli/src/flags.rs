@@ -67,6 +67,11 @@ impl AnyArgs {
         Ok((given, over))
     }
 
+    /// The workload file, if one is given.
+    pub(crate) fn file(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.file.iter()
+    }
+
     /// The files that define the run: the workload file, and the files of its profiles.
     pub(crate) fn files(&self, asked: &Asked) -> Vec<PathBuf> {
         let profiles = asked.named().into_iter().filter(|name| Profile::is_path(name));
@@ -214,6 +219,12 @@ fn of_systems(field: &Field) -> String {
     of + &shown
 }
 
+/// The flag for a load. Both workloads and systems with an open loop can have it, so no type of theirs has
+/// the field.
+fn load() -> impl Iterator<Item = Arg> {
+    doorbell_lab::fields().into_iter().filter(|field| field.key == "load").flat_map(|field| args(field, ""))
+}
+
 impl clap::Args for VerbArgs {
     fn augment_args(command: Command) -> Command {
         with_verbs(command)
@@ -228,7 +239,7 @@ impl clap::Args for AnyArgs {
     fn augment_args(command: Command) -> Command {
         let systems = doorbell_lab::system_fields();
         let flags = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
-        with_verbs(command).args(flags.map(|arg| arg.help_heading("Systems")))
+        with_verbs(command).args(load()).args(flags.map(|arg| arg.help_heading("Systems")))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -265,7 +276,7 @@ impl clap::Args for CommonArgs {
         let systems = doorbell_lab::system_fields();
         let systems = systems.into_iter().flat_map(|field| args(field, &of_systems(field)));
         let command = command.after_long_help(VALUES);
-        let command = command.args(verbs.map(|arg| arg.help_heading("All sides")));
+        let command = command.args(verbs.chain(load()).map(|arg| arg.help_heading("All sides")));
         command.args(systems.map(|arg| arg.help_heading("All sides, for systems")))
     }
 

@@ -82,19 +82,20 @@ const FIRST_OF_SYSTEMS: [&str; 15] = [
 
 /// Options that matter if the command line gives another option: the option, its value if only one value
 /// counts, and the options that matter.
-const RELATED: [(&str, Option<&str>, &[&str]); 8] = [
+const RELATED: [(&str, Option<&str>, &[&str]); 9] = [
     ("verb", Some("read"), &["max_rd_atomic", "remote_region", "addresses"]),
     ("verb", Some("write"), &["inline", "remote_region", "addresses"]),
     ("verb", Some("send"), &["inline", "header_only", "inline_recv"]),
     ("verb", Some("fetch-add"), &["counters", "counter_stride", "max_rd_atomic"]),
     ("verb", Some("compare-swap"), &["counters", "counter_stride", "max_rd_atomic"]),
-    ("arrivals", None, &["rate", "think"]),
+    ("arrivals", None, &["rate", "load", "think"]),
     ("rate", None, &["arrivals", "think"]),
+    ("load", None, &["arrivals", "think"]),
     ("mix", None, &["inline_up_to", "counters"]),
 ];
 
 /// Options about the time of a run. They are the last options of a system.
-const TIMING: [&str; 5] = ["warmup", "duration", "precision", "max_time", "seed"];
+const TIMING: [&str; 6] = ["warmup", "duration", "precision", "until", "max_time", "seed"];
 
 /// Options of commands that few people need.
 const RARE: [&str; 7] = ["pcap", "trace-from", "trace-ops", "shard", "merge", "fresh", "jobs"];
@@ -166,12 +167,17 @@ fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
     entry.name == system || designed
 }
 
+/// Whether one of these systems has the field. A system with a rate can have a load instead.
+fn have(entries: &[&SystemEntry], field: &Field) -> bool {
+    let key = if field.key == "load" { Workload::rate.key } else { field.key };
+    entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == key))
+}
+
 /// Hides the options that none of these systems has. Returns `None` if the list of systems is empty, or if
 /// the command does not run systems.
 fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
-    let has = |field: &Field| entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == field.key));
-    let others =
-        doorbell_lab::fields().into_iter().filter(|field| !BESIDE.contains(&field.key) && !has(field));
+    let is_other = |field: &&Field| !BESIDE.contains(&field.key) && !have(entries, field);
+    let others = doorbell_lab::fields().into_iter().filter(is_other);
     let others: Vec<String> = others.flat_map(|field| field.all_flags()).map(|(name, ..)| name).collect();
     let runs_them = runs_systems(&command);
     let hidden = |arg: Arg| {
@@ -296,7 +302,9 @@ fn in_order(command: &Command, named: &[&SystemEntry], words: &[String]) -> Vec<
 
 /// The fields of these systems, before the fields that select them.
 fn of_systems(entries: &[&SystemEntry]) -> Vec<&'static Field> {
-    let beside = doorbell_lab::fields().into_iter().filter(|field| BESIDE.contains(&field.key));
+    let is_beside =
+        |field: &&Field| BESIDE.contains(&field.key) || field.key == "load" && have(entries, field);
+    let beside = doorbell_lab::fields().into_iter().filter(is_beside);
     distinct(entries.iter().flat_map(|entry| entry.fields.iter().copied()).chain(beside))
 }
 
@@ -547,6 +555,8 @@ mod tests {
         assert!(has(&atomics, "--counters"), "{atomics}");
         let open = help("simulate --arrivals=poisson");
         assert!(position(&open, "--rate") < position(&open, "--size"), "{open}");
+        let of_system = help("simulate --system rpc --arrivals=poisson");
+        assert!(has(&open, "--load") && has(&of_system, "--load"), "{open}{of_system}");
         let shuffle = help("simulate --system shuffle");
         for option in ["--clients", "--entry", "--batch-entries", "--transfer"] {
             assert!(has(&shuffle, option), "{option}: {shuffle}");

@@ -33,6 +33,8 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let (extrapolates, supports) = (doorbell_lab::extrapolates(&run), doorbell_lab::supports(&run));
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
     let told = Told {
+        load: None,
+        typed: None,
         result: &limits,
         unit: "Mops",
         extrapolates: &extrapolates,

@@ -25,6 +25,10 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let Some(entry) = doorbell_lab::system_of(&given).map_err(Exit::bad_input)? else {
         return Err(Exit::bad_input("nothing to run: name a system with --system"));
     };
+    if let Some(until) = given.get("until") {
+        let why = format!("until is {until}, but a live run lasts for its duration: leave until out");
+        return Err(Exit::bad_input(why));
+    }
     let mut asked = Vec::new();
     for given in in_turn(&entry.fields, usual(&entry.fields, given)) {
         // If any parameter is invalid, the command ends before anything runs.

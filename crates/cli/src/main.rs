@@ -4,6 +4,7 @@
 mod args;
 mod cache;
 mod compare;
+mod distribution;
 mod exit;
 mod explained;
 mod extrapolation;
@@ -13,6 +14,7 @@ mod limits;
 mod live;
 mod man;
 mod mistake;
+mod output;
 mod overview;
 mod plot;
 mod posted;
@@ -63,8 +65,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 /// Prints the message and returns the exit code.
 fn ended(Exit { code, message }: Exit) -> ExitCode {
     if let Some(message) = message {
-        let message = exit::on_one_line(&exit::shortened(&message));
-        exit::say(&format!("doorbell: {message}"));
+        exit::say_message(&message);
     }
     ExitCode::from(code)
 }

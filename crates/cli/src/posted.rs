@@ -65,7 +65,12 @@ pub(crate) fn classes(o: &Outcome) -> String {
     };
     let [name, mops, latencies @ ..] = HEADER;
     let header: Vec<_> = [name, mops, ("of all", Align::Right)].into_iter().chain(latencies).collect();
+    let untimed = |class: &OfClass| {
+        Some(format!("  {} has no latency: {}.\n", class.name, class.interval.no_latency.as_ref()?))
+    };
+    let notes = o.verbs().classes.iter().filter_map(untimed);
     table::columns(&header, o.verbs().classes.iter().flat_map(of_class).collect())
+        + &notes.collect::<String>()
 }
 
 const HEADER: [(&str, Align); 6] = [
@@ -99,5 +104,13 @@ pub(crate) fn kinds(o: &Outcome) -> String {
     let of = |kind: &OfKind| {
         row(format!("{} of {} B", kind.verb, kind.size), kind.mops, "", None, &kind.latency_ns, "")
     };
-    table::columns(&HEADER, o.verbs().kinds.iter().map(of).collect())
+    // If all items together have no latency, the result already states the reason.
+    let untimed = |kind: &OfKind| o.latency_ns.mean.is_some() && kind.latency_ns.mean.is_none();
+    let note = match o.verbs().kinds.iter().any(untimed) {
+        true => {
+            "  An item without a latency had no signalled operation that completed in the measured time.\n"
+        }
+        false => "",
+    };
+    table::columns(&HEADER, o.verbs().kinds.iter().map(of).collect()) + note
 }

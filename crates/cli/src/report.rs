@@ -1,9 +1,12 @@
 //! Parts of reports that several commands share.
 
 use crate::exit;
-use doorbell_lab::{Certainty, Duration, Ended, Found, MeasuredTime, Share, Warmed};
+use doorbell_lab::{
+    Capacity, Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Timing, Until, Warmed,
+};
 use doorbell_nic::Digits;
 use doorbell_schema::Settings;
+use serde::Deserialize;
 
 /// Text of a warm-up or of a duration. It is the requested time `asked`, or else the actual time `came` and
 /// its reason `how`.
@@ -23,11 +26,11 @@ fn warmed(measured: &MeasuredTime) -> &'static str {
 }
 
 /// Why a run ended.
-fn because(measured: &MeasuredTime, precision: Share) -> String {
+fn because(measured: &MeasuredTime, precision: Share, percentile: Option<Until>) -> String {
     let overrun = measured.overrun;
     match measured.ended {
         Ended::Duration => "as requested".into(),
-        Ended::Settled => format!("until known to {precision}"),
+        Ended::Settled => measured.until(precision, percentile),
         Ended::Overload => "until overload: fewer operations complete than are due".into(),
         Ended::MaxTime => match overrun {
             Some(over) => format!("up to --max-time, plus {}", exit::in_words(over)),
@@ -38,10 +41,10 @@ fn because(measured: &MeasuredTime, precision: Share) -> String {
     }
 }
 
-/// Rows about the warm-up and the measured time.
+/// Rows about the warm-up and the measured time. `precision` and `percentile` are as requested.
 pub(crate) fn times(
     (warmup, duration): (Option<Duration>, Option<Duration>),
-    precision: Share,
+    (precision, percentile): (Share, Option<Until>),
     measured: &MeasuredTime,
 ) -> [(&'static str, String); 2] {
     // If a time was cut short, the actual time is shown instead of the requested time.
@@ -49,7 +52,7 @@ pub(crate) fn times(
     let duration = duration.filter(|_| measured.ended.is_repeatable());
     [
         ("warmup", time(warmup, measured.warmup, warmed(measured))),
-        ("duration", time(duration, measured.duration, &because(measured, precision))),
+        ("duration", time(duration, measured.duration, &because(measured, precision, percentile))),
     ]
 }
 
@@ -59,13 +62,89 @@ pub(crate) fn settings(set: &Settings) -> String {
     each.join(", ")
 }
 
-/// A warning if the measured rate may differ from the long-run rate.
-pub(crate) fn unsettled(interval: &Certainty) -> String {
-    let says = |why: &String| match interval.overload {
-        true => format!("  Overload: {why}.\n"),
-        false => format!("  The measured rate may differ from the long-run rate: {why}.\n"),
+/// Whether a value of the option `until` asks for p99.9. Tables then have a column for it.
+pub(crate) fn asks_for_p999(until: &serde_json::Value) -> bool {
+    Until::deserialize(until).is_ok_and(|until| until == Until::P999)
+}
+
+/// Text of a percentile in a table of several runs.
+pub(crate) fn ns(value: Option<u64>) -> String {
+    percentile(value, None)
+}
+
+/// The window of each run's latencies, if the windows differ. Each run has its name.
+pub(crate) fn windows<'a>(all: impl Iterator<Item = (&'a str, &'a Found)> + Clone) -> String {
+    let timed = all.filter(|(_, found)| found.latency_ns.mean.is_some());
+    let mut each = timed.clone().map(|(_, found)| &found.latency_with);
+    let first = each.next();
+    if each.all(|other| Some(other) == first) {
+        return String::new();
+    }
+    let line = |(name, found): (&str, &Found)| format!("  {name}: latency with {}.\n", found.latency_with);
+    timed.map(line).collect()
+}
+
+/// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way
+/// to measure missing values of p99. Each run comes with the value of its option `max_time`.
+pub(crate) fn about_latencies<'a>(
+    all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Value>)> + Clone,
+) -> String {
+    let timed = all.filter(|(found, _)| found.latency_ns.mean.is_some());
+    let mut each = timed.clone().map(|(found, _)| &found.latency_with);
+    let Some(with) = each.next() else { return String::new() };
+    let window = match !with.is_empty() && each.all(|other| other == with) {
+        true => format!("Latency with {with}.\n"),
+        false => String::new(),
     };
-    interval.unsettled.as_ref().map(says).unwrap_or_default()
+    window + &about_p99(timed)
+}
+
+/// The way to measure missing values of p99. A run that was to measure a percentile has its own note.
+fn about_p99<'a>(all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Value>)>) -> String {
+    let is_short = |(found, _): &(&Found, Option<&serde_json::Value>)| {
+        found.latency_ns.p99.is_none() && found.interval.no_percentile.is_none()
+    };
+    let mut short = all.filter(is_short).peekable();
+    if short.peek().is_none() {
+        return String::new();
+    }
+    let exceeds = |(found, max_time): (&Found, Option<&serde_json::Value>)| {
+        let given = max_time.and_then(|time| Duration::deserialize(time).ok());
+        found.exceeds(given.unwrap_or(Timing::USUAL.max_time))
+    };
+    let longer = if short.any(exceeds) { " Some rows also need a longer --max-time." } else { "" };
+    let add = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.";
+    format!("{add}{longer}\n")
+}
+
+/// Title of the reason for a star: an overload.
+pub(crate) const OVERLOAD: &str = "Overload";
+/// Title of the reason for a star: a doubt about the rate.
+pub(crate) const MAY_DIFFER: &str = "The measured rate may differ from the long-run rate";
+
+/// Title of the reason for a missing latency.
+pub(crate) const NO_LATENCY: &str = "There is no latency";
+
+/// Title of the reason for a missing percentile.
+pub(crate) const NO_PERCENTILE: &str = "The requested percentile is not known";
+
+/// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
+/// `None` if there is neither.
+fn doubt(interval: &Certainty) -> Option<String> {
+    let title = if interval.overload { OVERLOAD } else { MAY_DIFFER };
+    interval.unsettled.as_ref().map(|why| format!("{title}: {why}."))
+}
+
+/// Lines with the doubt about a result, and with the reasons why it lacks a latency or a percentile.
+pub(crate) fn unsettled(interval: &Certainty) -> String {
+    doubts(interval).map(|doubt| format!("  {doubt}\n")).collect()
+}
+
+/// The doubt about a result, and the reasons why it lacks a latency or a percentile, each in one sentence.
+pub(crate) fn doubts(interval: &Certainty) -> impl Iterator<Item = String> {
+    let no_latency = interval.no_latency.as_ref().map(|why| format!("{NO_LATENCY}: {why}."));
+    let no_percentile = interval.no_percentile.as_ref().map(|why| format!("{NO_PERCENTILE}: {why}."));
+    doubt(interval).into_iter().chain(no_latency).chain(no_percentile)
 }
 
 /// Text of a percentile with its interval.
@@ -77,6 +156,18 @@ pub(crate) fn percentile(value: Option<u64>, interval: Option<(u64, u64)>) -> St
 /// Text of a mean latency in nanoseconds, with the half-width of its interval.
 pub(crate) fn mean(mean: Option<f64>, half: Option<f64>) -> String {
     mean.map_or("-".to_owned(), |ns| format!("{}{} ns", Digits(ns, 0), within(half)))
+}
+
+/// Text of a mean latency in a table of several runs.
+pub(crate) fn mean_or_overload(latency: &Latency, interval: &Certainty) -> String {
+    if interval.overload { "overload".to_owned() } else { mean(latency.mean, None) }
+}
+
+/// Text of a capacity, and the doubt about it.
+pub(crate) fn capacity(capacity: &Capacity) -> String {
+    let Capacity { mops, half, unsettled } = capacity;
+    let doubt = unsettled.as_ref().map(|why| format!(" (it may differ from the long-run rate: {why})"));
+    format!("{}{} Mops{}", Digits(*mops, 2), within(*half), doubt.unwrap_or_default())
 }
 
 /// Text of the half-width of an interval, with two significant digits.

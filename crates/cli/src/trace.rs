@@ -2,14 +2,12 @@
 
 use crate::args::TraceArgs;
 use crate::exit::{self, Exit};
+use crate::output::{self, Output};
 use crate::progress::Bar;
 use doorbell_lab::{Outcome, Pace, SimulateError, Traced, Tracing, Watch};
 use doorbell_nic::counted;
 use doorbell_verbs::Time;
-use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,102 +24,9 @@ pub(crate) struct Files {
     traced: Mutex<Option<Traced>>,
 }
 
-/// An output file that keeps its old contents until the run begins to write. If the run never writes, a newly
-/// created file is removed again.
-struct Output {
-    file: File,
-    made: Option<PathBuf>,
-    begun: bool,
-}
-
-impl Output {
-    fn open(path: &Path) -> io::Result<Output> {
-        let open = |create| File::options().write(true).create(create).truncate(false).open(path);
-        match open(false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let file = open(true)?;
-                // If the path is a symbolic link, the file was created at the link's target.
-                Ok(Output { file, made: path.canonicalize().ok(), begun: false })
-            }
-            file => Ok(Output { file: file?, made: None, begun: false }),
-        }
-    }
-
-    /// Truncates the file before the first write.
-    fn begin(&mut self) -> io::Result<()> {
-        // Pipes and devices cannot be truncated.
-        if !self.begun && self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        self.begun = true;
-        Ok(())
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.begin()?;
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.begin()?;
-        self.file.flush()
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some(path) = self.made.take().filter(|_| !self.begun) {
-            // If the file cannot be removed, it stays as an empty file.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-fn create(path: &Option<PathBuf>) -> Result<Option<Output>, Exit> {
-    let cannot_write = |path: &Path, error| format!("cannot write {}: {error}", path.display());
-    let open = |path: &PathBuf| Output::open(path).map_err(|e| Exit::bad_input(cannot_write(path, e)));
-    path.as_ref().map(open).transpose()
-}
-
-/// Whether both are one file or one pipe. Two outputs to one file would overwrite each other.
-fn are_one(a: &io::Result<Metadata>, b: &io::Result<Metadata>) -> bool {
-    let (Ok(a), Ok(b)) = (a, b) else { return false };
-    let keeps_bytes = a.is_file() || a.file_type().is_fifo();
-    keeps_bytes && (a.dev(), a.ino()) == (b.dev(), b.ino())
-}
-
-/// Returns an error if the run also reads `output`, or prints results or messages to it.
-fn check_free(path: &Option<PathBuf>, output: &Option<Output>, read: &[PathBuf]) -> Result<(), Exit> {
-    let (Some(path), Some(output)) = (path, output) else { return Ok(()) };
-    check_unused(path, &output.file, read)
-}
-
-/// Returns an error if the command also reads `file`, or prints results or messages to it. `read` lists the
-/// files that the command reads.
-pub(crate) fn check_unused(path: &Path, file: &File, read: &[PathBuf]) -> Result<(), Exit> {
-    let own = file.metadata();
-    let printed_to = |out: BorrowedFd<'_>| {
-        // A closed stream is not a file.
-        let about = out.try_clone_to_owned().and_then(|out| File::from(out).metadata());
-        are_one(&own, &about)
-    };
-    let use_of_it = if read.iter().any(|file| are_one(&own, &file.metadata())) {
-        "an input file of the run"
-    } else if printed_to(io::stdout().as_fd()) {
-        "the output for the results"
-    } else if printed_to(io::stderr().as_fd()) {
-        "the output for messages"
-    } else {
-        return Ok(());
-    };
-    Err(Exit::bad_input(format!("{} is {use_of_it}: name another file", path.display())))
-}
-
-/// Opens the output files. They keep their old contents until the run writes. `read` lists the files that
-/// define the run.
-pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
+/// Opens the output files. They keep their old contents until the run writes. `others` are the other output
+/// files of the command. `read` lists the files that define the run.
+pub(crate) fn open(args: &TraceArgs, others: &[&Output], read: &[PathBuf]) -> Result<Files, Exit> {
     let TraceArgs { trace, pcap, trace_from, trace_ops } = args;
     let wanted = trace.is_some() || pcap.is_some();
     if !wanted && (trace_from.is_some() || trace_ops.is_some()) {
@@ -129,14 +34,9 @@ pub(crate) fn open(args: &TraceArgs, read: &[PathBuf]) -> Result<Files, Exit> {
             "--trace-from and --trace-ops need --trace or --pcap: give one of these too",
         ));
     }
-    let (trace_file, pcap_file) = (create(trace)?, create(pcap)?);
-    if let (Some(trace), Some(pcap)) = (&trace_file, &pcap_file)
-        && are_one(&trace.file.metadata(), &pcap.file.metadata())
-    {
-        return Err(Exit::bad_input("--trace and --pcap name one file: give two different files"));
-    }
-    check_free(trace, &trace_file, read)?;
-    check_free(pcap, &pcap_file, read)?;
+    let (trace_file, pcap_file) = (output::open("--trace", trace)?, output::open("--pcap", pcap)?);
+    let all: Vec<&Output> = trace_file.iter().chain(&pcap_file).chain(others.iter().copied()).collect();
+    output::check(&all, read)?;
     let boxed = |output: Output| Box::new(output) as Box<dyn Write + Send>;
     let from = trace_from.map(|from| Time::START + from.span());
     let tracing = Tracing {
@@ -230,12 +130,19 @@ pub(crate) struct Watched<'a> {
     pub(crate) seen: &'a Files,
     /// The result of the run before its reruns.
     pub(crate) base: Mutex<Option<Outcome>>,
+    /// Latencies of the first run, if they are wanted.
+    pub(crate) latencies: Option<Mutex<Option<Vec<(u64, u64)>>>>,
 }
 
 impl Watched<'_> {
     /// The result of the run, if only reruns may be missing.
     pub(crate) fn base(&self) -> Option<Outcome> {
         lock(&self.base).clone()
+    }
+
+    /// The latencies of the first run, each with its number of operations; empty if they are not known.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        self.latencies.as_ref().and_then(|first| lock(first).clone()).unwrap_or_default()
     }
 }
 
@@ -271,5 +178,15 @@ impl Watch for Watched<'_> {
 
     fn traced(&self, traced: Traced) {
         *lock(&self.seen.traced) = Some(traced);
+    }
+
+    fn wants_latencies(&self) -> bool {
+        self.latencies.as_ref().is_some_and(|first| lock(first).is_none())
+    }
+
+    fn latencies(&self, counts: Vec<(u64, u64)>) {
+        if let Some(first) = &self.latencies {
+            *lock(first) = Some(counts);
+        }
     }
 }

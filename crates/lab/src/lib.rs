@@ -1,7 +1,7 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, and then [`sweep`],
+//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, `load`, and then [`sweep`],
 //! [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod compare;
 mod explain;
 mod extrapolation;
 mod limits;
+mod load;
 mod median;
 mod plan;
 mod progress;
@@ -29,7 +30,7 @@ pub use asked::{
 pub use doorbell_programs::steady::{Ended, Pace, Warmed};
 pub use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
-pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share};
+pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share, Until};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::{
@@ -39,14 +40,15 @@ pub use doorbell_workload::{
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::{extrapolates, unsupported};
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
+pub use load::{Capacity, LoadError, Loaded, Loads, at_some_rate};
 pub use median::median;
 pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
 pub use progress::Forecast;
 pub use results::{
-    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, MeasuredTime, OfClass,
-    OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Relaxed, SCHEMA,
-    SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse, Utilization, VerbsJson,
-    class_name,
+    Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, Longer, MeasuredTime,
+    OfClass, OfKind, OfSystem, OfVerbs, OperationTime, Outcome, OutcomeOf, Pcie, PhaseTime, Quantile,
+    Relaxed, SCHEMA, SYSTEM_SCHEMA, SentAgain, Served, SystemJson, TimePart, TogetherLift, UncoreUse,
+    Utilization, VerbsJson, class_name,
 };
 pub use run_error::SimulateError;
 pub use support::{Support, name_of, page, supports};

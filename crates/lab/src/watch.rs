@@ -33,6 +33,16 @@ pub trait Watch: Sync {
 
     /// Receives the trace of a run.
     fn traced(&self, _traced: Traced) {}
+
+    /// Whether the watcher receives the latencies of the run that ended. Not called for reruns and runs of
+    /// experiments.
+    fn wants_latencies(&self) -> bool {
+        false
+    }
+
+    /// Receives the latencies of a run: each in nanoseconds, rounded up to three digits, with its number of
+    /// operations, shortest first.
+    fn latencies(&self, _counts: Vec<(u64, u64)>) {}
 }
 
 impl Watch for () {}

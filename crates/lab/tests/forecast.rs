@@ -4,7 +4,7 @@
 //! some runs more than of others. So this file has a single test, and makes one run at a time.
 
 use doorbell_lab::compare::Sides;
-use doorbell_lab::sweep::{Over, Plan};
+use doorbell_lab::sweep::{Draft, Over};
 use doorbell_lab::{Asked, Control, Forecast, Given, Known, Pace, Run, Typed, Watch, fields, uncertainty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,7 +115,8 @@ fn explain(words: &[&str]) {
 
 fn sweep(toml: &str, over: &str, explain: bool) {
     let over = vec![Over::parse(over).expect("it is a sweep")];
-    let plan = Plan::new(given(toml), over, explain).expect("it is valid");
+    let draft = Draft::new(given(toml), over, explain).expect("it is valid");
+    let plan = draft.measure(&Known::default(), &Control::quiet()).expect("there is no load");
     check(&format!("sweep {toml}"), |control| {
         drop(plan.run(None, &Known::default(), control, &|_, _| ()).expect("it has a result"));
     });

@@ -2,8 +2,8 @@
 //!
 //! [`schema!`] makes types of lists of [`Field`]s. TOML, JSON and flags become a [`Given`], which is checked
 //! against the fields as it is read. Types take their values from it. Pages contain tables of the fields
-//! ([`table`]). This crate does not know the meaning of the fields: durations, shares and arrivals are types
-//! of values that several fields have.
+//! ([`table`]). This crate does not know the meaning of the fields: durations, shares, arrivals and ends of
+//! runs are types of values that several fields have.
 #![forbid(unsafe_code)]
 
 mod arrivals;
@@ -15,6 +15,7 @@ mod read;
 mod settings;
 mod share;
 mod types;
+mod until;
 mod value;
 
 pub use arrivals::Arrivals;
@@ -25,6 +26,7 @@ pub use read::{FieldTable, SchemaError, VERSION, line_of, meant, nearest, synony
 pub use settings::{Real, Settings};
 pub use share::{BadShare, Share};
 pub use types::Schema;
+pub use until::Until;
 pub use value::{Given, Value};
 
 /// Re-exported for [`schema!`].

@@ -47,6 +47,11 @@ impl SteeredRun<'_> {
         self.0.horizon().time()
     }
 
+    /// Number of events so far.
+    pub fn events(&self) -> u64 {
+        self.0.env.totals.events
+    }
+
     /// How far senders are ahead of memory.
     pub fn ahead(&self) -> Ahead {
         let World { env, devices, .. } = &*self.0;

@@ -3,7 +3,7 @@
 use crate::Drawing;
 use crate::herd;
 use crate::kv::{Distribution, Load};
-use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Value, schema};
+use doorbell_schema::{Duration, Field, Flag, Given, Schema, Share, Until, Value, schema};
 use doorbell_verbs::{QpType, Span};
 
 /// Maximum number of clients on a machine.
@@ -146,6 +146,10 @@ schema! {
         /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is
         /// given.
         precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)),
+        /// Number that a run must know, besides rate and mean latency, before it ends, if no duration is
+        /// given: a percentile of latency, or none.
+        until: Option<Until> = Field::name(Until::NAMES)
+            .usual("p99 if that takes at most twice the time, else mean"),
         /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that
         /// does not become steady is measured from two thirds of this time on.
         max_time: Duration = Field::positive_time(),
@@ -316,6 +320,7 @@ impl Timing {
         warmup: None,
         duration: None,
         precision: Share::of_percent(1),
+        until: None,
         max_time: Duration::new(Span::from_ms(1000)),
         seed: 1,
     };

@@ -20,6 +20,9 @@ pub enum WorkloadError {
     /// A value is out of range, or two values do not fit together.
     #[error("{0}")]
     Invalid(String),
+    /// Operations are too long for a result.
+    #[error("{0}")]
+    TooLong(String),
 }
 
 pub(crate) fn invalid<T>(message: String) -> Result<T, WorkloadError> {

@@ -100,6 +100,7 @@ impl Workload {
             warmup: self.warmup,
             duration: self.duration,
             precision: Some(self.precision.unwrap_or(Share::of_percent(1))),
+            until: self.until,
             max_time: Some(self.max_time.unwrap_or(Duration::new(Span::from_ms(1000)))),
             seed: Some(self.seed.unwrap_or(1)),
         };

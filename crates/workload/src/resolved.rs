@@ -2,7 +2,7 @@
 
 use crate::workload::{MachineGroup, Workload, ranges};
 use crate::{Addresses, Item, Mix, Pattern, Pieces, Verb, Window};
-use doorbell_schema::{Arrivals, Duration, Settings, Share};
+use doorbell_schema::{Arrivals, Duration, Settings, Share, Until};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::Deserialize;
 use std::ops::Range;
@@ -84,6 +84,8 @@ pub struct Resolved {
     pub duration: Option<Duration>,
     /// Half-width of the 95% intervals at which a run ends.
     pub precision: Share,
+    /// Number that a run must know before it ends, if given.
+    pub until: Option<Until>,
     /// Virtual time after which a run ends.
     pub max_time: Duration,
     /// Seed of all random draws.

@@ -6,7 +6,7 @@ use crate::older::as_meant;
 use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
 use doorbell_nic::Profile;
 use doorbell_schema::{
-    Arrivals, Duration, Field, FieldKind, Flag, Given, Schema, Settings, Share, Value, schema,
+    Arrivals, Duration, Field, FieldKind, Flag, Given, Schema, Settings, Share, Until, Value, schema,
 };
 use doorbell_verbs::QpType;
 use serde::{Deserialize, Serialize, Serializer};
@@ -197,6 +197,10 @@ schema! {
         .usual("until the intervals are within the precision"),
     /// Half-width of the 95% intervals of rate and mean latency at which a run ends, if no duration is given.
     precision: Share = Field::share(Share::of_millionths(100), Share::of_percent(50)).usual("1%"),
+    /// Number that a run must know, besides rate and mean latency, before it ends, if no duration is given: a
+    /// percentile of latency, or none.
+    until: Until | absent = Field::name(Until::NAMES).usual("p99 if that takes at most twice the time, else \
+         mean"),
     /// Virtual time after which a run ends even if it is not settled, if no duration is given; a run that
     /// does not become steady is measured from two thirds of this time on.
     max_time: Duration = Field::positive_time().usual("1s"),
@@ -284,7 +288,8 @@ impl Serialize for ThreadClass {
 }
 
 /// Pairs of options that replace each other.
-const ALTERNATIVES: [[&str; 2]; 2] = [["window", "window_per_qp"], ["verb", "mix"]];
+const ALTERNATIVES: [[&str; 2]; 4] =
+    [["window", "window_per_qp"], ["verb", "mix"], ["rate", "load"], ["duration", "until"]];
 
 /// The option itself, and the option that it replaces.
 pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
@@ -347,7 +352,8 @@ impl Workload {
     }
 
     /// The values of `flags`, and the values of `file` for fields that `flags` does not give. `window` in
-    /// `flags` also replaces `window_per_qp` in `file`, and `mix` replaces `verb`, and vice versa.
+    /// `flags` also replaces `window_per_qp` in `file`, and so do the other pairs of options that exclude
+    /// each other: `mix` and `verb`, `load` and `rate`, `until` and `duration`.
     ///
     /// # Errors
     /// See [`Workload::check_over_classes`].

@@ -63,6 +63,7 @@ impl Resolved {
             warmup: self.warmup,
             duration: self.duration,
             precision: Some(self.precision),
+            until: self.until,
             max_time: Some(self.max_time),
             seed: Some(self.seed),
         }
@@ -180,6 +181,7 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
         warmup: written.warmup,
         duration: written.duration,
         precision: filled(written.precision, "precision")?,
+        until: written.until,
         max_time: filled(written.max_time, "max_time")?,
         seed: filled(written.seed, "seed")?,
     })

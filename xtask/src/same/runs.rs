@@ -160,7 +160,7 @@ const WHOLE: [&str; 5] = [
 ];
 
 /// Rare events. Each line has the profile for which the event was observed.
-const RARE: [&str; 17] = [
+const RARE: [&str; 18] = [
     // The local ACK time-out is 67 ms. Here responses are queued for a longer time, so READs and WRITEs are
     // retransmitted. A faster NIC would need longer queues, and these would take more memory than a machine
     // has.
@@ -184,6 +184,8 @@ const RARE: [&str; 17] = [
     "--profile cx3 --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --size 300 --duration 1ms",
     "--profile cx --verb send --transport uc --pattern inbound --threads 1 --header-only --duration 1ms",
+    // A run that ends when a percentile is known.
+    "--profile cx3 --verb read --machines 3 --threads 2 --until p99",
 ];
 
 /// Systems in each of their designs, and with their options.

@@ -1,11 +1,12 @@
 //! The report of a system's run.
 
 use super::limited::limited;
+use super::tail::tail;
 use crate::explained;
 use crate::extrapolation::Told;
 use crate::report::{self, percentile, within};
 use crate::table::{self, Align};
-use doorbell_lab::{OfSystem, Outcome, PhaseTime, Served, SystemWorkload, Timing};
+use doorbell_lab::{OfSystem, Outcome, PhaseTime, Served, SystemWorkload, Timing, Until};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use doorbell_systems::Phase;
@@ -36,7 +37,9 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
         ("rate", format!("{}{rate} Mrps", Digits(o.mops, 2))),
         ("latency, mean", mean),
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
-        ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
+        ("latency, p99", tail(told, Until::P99, o.latency_ns.p99, o.interval.p99_ns)),
+        ("latency, p99.9", tail(told, Until::P999, o.latency_ns.p999, o.interval.p999_ns)),
+        ("latency with", o.latency_with()),
     ];
     if let Some(bandwidth) = of.gb_per_s {
         rows.insert(2, ("bandwidth", format!("{} GB/s", Digits(bandwidth, 2))));
@@ -80,8 +83,8 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     if let Some(again) = o.sent_again.words() {
         rows.push(("sent again", again));
     }
-    let Timing { warmup, duration, precision, .. } = w.timing();
-    rows.extend(report::times((*warmup, *duration), *precision, &o.measured));
+    let Timing { warmup, duration, precision, until, .. } = w.timing();
+    rows.extend(report::times((*warmup, *duration), (*precision, *until), &o.measured));
     let mut text = table::pairs(rows);
     text += &report::unsettled(&o.interval);
     if let Some(mean) = o.latency_ns.mean.filter(|_| !of.phases.is_empty()) {

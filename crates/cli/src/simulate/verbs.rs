@@ -1,13 +1,14 @@
 //! The report of a verbs run.
 
 use super::limited::limited;
+use super::tail::tail;
 use crate::explained;
 use crate::extrapolation::Told;
 use crate::posted;
 use crate::report::{self, mean, percentile, within};
 use crate::table::{self, Align};
 use crate::workload;
-use doorbell_lab::{OfVerbs, Outcome, Pattern, Resolved};
+use doorbell_lab::{OfVerbs, Outcome, Pattern, Resolved, Until};
 use doorbell_nic::{Digits, counted};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,9 +19,9 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     let o = told.result;
     let w = &of.workload;
     let mut rows = workload::rows(w);
-    rows.extend(report::times((w.warmup, w.duration), w.precision, &o.measured));
+    rows.extend(report::times((w.warmup, w.duration), (w.precision, w.until), &o.measured));
     let mut text = format!("Workload\n{}{}", table::pairs(rows), workload::classes(w));
-    let result = table::pairs(results(o));
+    let result = table::pairs(results(told));
     let _ = write!(text, "\nResult\n{result}");
     text += &report::unsettled(&o.interval);
     if !of.classes.is_empty() {
@@ -56,7 +57,8 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
     text
 }
 
-fn results(o: &Outcome) -> Vec<(&'static str, String)> {
+fn results(told: &Told<'_, Outcome>) -> Vec<(&'static str, String)> {
+    let o = told.result;
     let busiest = o.verbs().mops_per_machine.iter().copied().fold(0.0, f64::max);
     let mean = mean(o.latency_ns.mean, o.interval.latency_ns);
     let payload = Digits(posted::gigabits(o), 2);
@@ -66,8 +68,9 @@ fn results(o: &Outcome) -> Vec<(&'static str, String)> {
         ("dropped", counted(o.dropped, "message")),
         ("latency, mean", mean),
         ("latency, p50", percentile(o.latency_ns.p50, o.interval.p50_ns)),
-        ("latency, p99", percentile(o.latency_ns.p99, o.interval.p99_ns)),
-        ("latency, p99.9", percentile(o.latency_ns.p999, o.interval.p999_ns)),
+        ("latency, p99", tail(told, Until::P99, o.latency_ns.p99, o.interval.p99_ns)),
+        ("latency, p99.9", tail(told, Until::P999, o.latency_ns.p999, o.interval.p999_ns)),
+        ("latency with", o.latency_with()),
     ];
     if let Some(again) = o.sent_again.words() {
         rows.insert(3, ("sent again", again));

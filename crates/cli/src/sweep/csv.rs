@@ -1,31 +1,42 @@
 //! A sweep as comma-separated values. The format is RFC 4180, but lines end in a line feed.
 
-use doorbell_lab::sweep::{Axis, Point, Sweep};
+use super::layout::SweepLayout;
+use doorbell_lab::Loaded;
+use doorbell_lab::sweep::Point;
 
-/// A header, and a line for each point.
-pub(super) fn of(sweep: &Sweep) -> String {
-    lines(&sweep.over, true, &sweep.points)
-}
-
-/// A line for each point of a sweep over these options, after a header if `has_header` is set.
+/// A line for each point of a sweep with these columns, after a header if `has_header` is set.
 pub(super) fn lines<'a>(
-    over: &[Axis],
+    layout: &SweepLayout,
     has_header: bool,
     points: impl IntoIterator<Item = &'a Point>,
 ) -> String {
-    let mut text = if has_header { header(over) } else { String::new() };
+    let mut text = if has_header { header(layout) } else { String::new() };
     for point in points {
-        let options = over.iter().map(|axis| point.value(&axis.option));
-        text += &line(options.chain(cells(point)));
+        let options = layout.over.iter().map(|axis| point.value(&axis.option));
+        let loads = layout.has_loads.then(|| of_load(point)).into_iter().flatten();
+        text += &line(options.chain(cells(point)).chain(loads));
     }
     text
 }
 
-fn header(over: &[Axis]) -> String {
-    let options = over.iter().map(|axis| axis.option.as_str());
+fn header(layout: &SweepLayout) -> String {
+    let options = layout.over.iter().map(|axis| axis.option.as_str());
     let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
     let header = options.chain(found).chain(["bottleneck", "unsettled", "qps_per_nic"]);
-    line(header.map(str::to_owned))
+    // Without a load, the columns about it would be empty.
+    let loads = layout.has_loads.then_some(OF_LOAD).into_iter().flatten();
+    line(header.chain(loads).map(str::to_owned))
+}
+
+/// Columns about a load: its rate per second, and the capacity with its half-width and the doubt about it.
+const OF_LOAD: [&str; 4] = ["rate", "capacity_mops", "capacity_mops_half", "capacity_unsettled"];
+
+/// Cells about the load of a point.
+fn of_load(point: &Point) -> [String; 4] {
+    let Some(Loaded { rate, capacity, .. }) = &point.load else { return <[String; 4]>::default() };
+    let half = capacity.half.map_or(String::new(), |half| half.to_string());
+    let unsettled = capacity.unsettled.clone().unwrap_or_default();
+    [rate.to_string(), capacity.mops.to_string(), half, unsettled]
 }
 
 /// Cells of a point. The cell of an unknown value is empty.

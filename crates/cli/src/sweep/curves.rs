@@ -1,28 +1,34 @@
 //! A sweep as curves. The x axis is an option with ordered values. Each value of the other option has a
 //! curve.
 
+use super::names::name;
+use crate::distribution;
 use crate::exit::Exit;
 use crate::plot::{Drawn, Figure};
 use doorbell_lab::sweep::{Axis, Point, Sweep};
-use doorbell_lab::{Duration, Workload};
+use doorbell_lab::{Duration, Share, Workload};
 use doorbell_reproduce::Curve;
-use doorbell_schema::FieldKind;
+use doorbell_schema::{FieldKind, NumberUnit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The option along the x axis.
 pub(super) fn along(over: &[Axis]) -> Result<&Axis, Exit> {
-    let none = "an SVG needs an option with numbers or times as values for its x axis";
+    let none = "an SVG needs an option with numbers, times or shares as values for its x axis";
     let has_order = |axis: &&Axis| axis.values.iter().all(|value| position(value).is_some());
     over.iter().find(has_order).ok_or_else(|| Exit::bad_input(none))
 }
 
-/// Position of a value on the axis. A number is its own position. The position of a time is its microseconds.
+/// Position of a value on the axis. A number is its own position. The position of a time is its microseconds,
+/// and of a share its percentage.
 fn position(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
-        Value::String(text) => Some(text.parse::<Duration>().ok()?.span().as_secs_f64() * 1e6),
+        Value::String(text) => match text.parse::<Share>() {
+            Ok(share) => Some(share.of_one() * 100.0),
+            Err(_) => Some(text.parse::<Duration>().ok()?.span().as_secs_f64() * 1e6),
+        },
         _ => None,
     }
 }
@@ -104,15 +110,14 @@ fn shown(value: &Value) -> String {
 fn label(x: &Axis) -> String {
     let unit = match doorbell_lab::fields().into_iter().find(|field| field.key == x.option).map(|f| f.kind) {
         Some(FieldKind::Time { .. }) => ", us",
-        Some(FieldKind::Number { unit: "B", .. }) => ", bytes",
-        Some(FieldKind::Number { .. }) if x.option == RATE => ", operations per second",
+        Some(FieldKind::Share(..)) => ", %",
+        Some(FieldKind::Number { unit: NumberUnit::Bytes, .. }) => ", bytes",
+        Some(FieldKind::Number { unit: NumberUnit::PerSecond, .. }) => ", operations per second",
+        Some(FieldKind::Number { unit: NumberUnit::Permille, .. }) => ", thousandths",
         _ => "",
     };
     format!("{}{unit}", x.option)
 }
-
-/// The option that has a unit although it counts operations.
-const RATE: &str = "rate";
 
 /// Names of the profiles of all machines.
 fn profile(sweep: &Sweep) -> String {
@@ -130,7 +135,21 @@ fn profile(sweep: &Sweep) -> String {
     format!("{}{set}", names.join(" and "))
 }
 
-/// The SVG. It has a panel for the rate, and a panel for p99.
+/// At most this many distributions are drawn in one panel.
+const MOST_CDFS: usize = 6;
+
+/// The distributions of latency, one for each point; empty if there are too many to tell them apart.
+fn cdfs(sweep: &Sweep) -> Vec<Curve> {
+    if sweep.points.len() > MOST_CDFS {
+        return Vec::new();
+    }
+    let named = sweep.points.iter().map(|point| (name(sweep, point), &point.found.quantiles[..]));
+    let curves = distribution::curves(named).into_iter();
+    curves.map(|curve| Curve { profile: profile(sweep), ..curve }).collect()
+}
+
+/// The SVG. It has a panel for the rate, a panel for p99, and for few points a panel with the distributions
+/// of latency.
 pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let x = along(&sweep.over)?;
     let other = sweep.over.iter().find(|axis| axis.option != x.option);
@@ -142,11 +161,13 @@ pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let all: Vec<_> = MEASURES.iter().flat_map(of_measure).collect();
     let curves: Vec<Curve> = all.iter().map(|(series, measure)| curve(sweep, x, *series, measure)).collect();
     let with_marks = all.iter().zip(&curves);
+    let with_marks = with_marks.map(|((series, measure), c)| drawn(sweep, x, *series, measure, c));
+    let cdfs = cdfs(sweep);
     let title = sweep.over.iter().map(|axis| axis.option.as_str()).collect::<Vec<_>>().join(" and ");
     let figure = Figure {
         title: format!("Sweep over {title}"),
         claims: Vec::new(),
-        curves: with_marks.map(|((series, measure), c)| drawn(sweep, x, *series, measure, c)).collect(),
+        curves: with_marks.chain(cdfs.iter().map(Drawn::from)).collect(),
     };
     let svg = figure.svg().map_err(Exit::failed)?;
     svg.ok_or_else(|| Exit::failed("a sweep has curves, but none was drawn"))

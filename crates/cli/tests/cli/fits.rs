@@ -5,11 +5,19 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 39] = [
+const OPTIONAL: [&str; 47] = [
     "overload",
     "cut_short",
     "shard",
     "knee",
+    "due_mops",
+    "load",
+    "no_latency",
+    "no_percentile",
+    "known_to",
+    "quantiles",
+    "qps_per_nic",
+    "why",
     "class",
     "classes",
     "kinds",
@@ -60,7 +68,8 @@ const MAPS: [&str; 10] = [
     "of",
 ];
 /// Workload fields that are present only if they are given.
-const SAID: [&str; 15] = [
+const SAID: [&str; 16] = [
+    "until",
     "arrivals",
     "rate",
     "think",
@@ -117,7 +126,7 @@ pub(crate) fn only(name: &str, json: &Value) {
 fn has_any_option(name: &str, at: &str) -> bool {
     match name {
         "sweep" => at == "/workload" || at.ends_with("/at"),
-        "compare" => at.starts_with("/options") || at.contains("/workload"),
+        "compare" => ["/options", "/same", "/workload"].iter().any(|part| at.contains(part)),
         _ => false,
     }
 }
@@ -126,7 +135,8 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
     // A side that was not run has no result.
     let of_a_result = name == "compare"
         && at.matches('/').count() == 2
-        && ["mops", "interval", "latency_ns", "measured", "dropped", "bottleneck"].contains(&key);
+        && ["mops", "interval", "latency_ns", "latency_with", "measured", "dropped", "bottleneck"]
+            .contains(&key);
     let of_draws = at.ends_with("/calibrated/draws");
     // A measurement may omit some of these fields.
     let of_measurements = at.contains("/measured/")

@@ -17,5 +17,6 @@ mod run;
 mod schemas;
 mod screen;
 mod served;
+mod tails;
 mod trace;
 mod trust;

@@ -110,6 +110,9 @@ fn sweeps_are_as_their_schema_has_them() {
     );
     let open = "--verb read --machines 2 --threads 1 --warmup 5us --duration 200us --arrivals poisson";
     check("sweep", &format!("sweep {open} --over rate=1000000,90000000"));
+    check("sweep", &format!("sweep {open} --over load=50%,70%"));
+    // Operations of the second point are too long for a result.
+    check("sweep", "sweep --verb read --machines 2 --threads 1 --over size=64,1073741824");
     let knee = "--verb read --machines 2 --threads 2 --over window=1..16*2 --find knee --p99-under 5us";
     check("sweep", &format!("sweep {knee}"));
 }
@@ -119,6 +122,9 @@ fn comparisons_are_as_their_schema_has_them() {
     let small = format!("--machines 2 --threads 1 {SHORT}");
     check("compare", &format!("compare verb=read verb=write {small}"));
     check("compare", &format!("compare system=rpc verb=read {SHORT}"));
+    check("compare", &format!("compare system=read-kv system=herd-kv --clients 2 --same {SHORT}"));
+    let open = "--verb read --machines 2 --threads 1 --arrivals poisson";
+    check("compare", &format!("compare load=50% load=70% {open} {SHORT}"));
     check("compare", &format!("compare {} verb=read {SHORT}", unlike().display()));
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let [old, new] = ["old", "new"].map(|name| directory.join(format!("{name}-for-schemas.json")));

@@ -2,7 +2,7 @@
 
 use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
-use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Value, meant, synonyms};
+use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Share, Value, meant, synonyms};
 use doorbell_workload::Workload;
 use std::sync::LazyLock;
 
@@ -40,9 +40,17 @@ static DESIGN: LazyLock<Field> = LazyLock::new(|| {
     Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
 });
 
-/// All fields: first the fields of verbs workloads, then the fields that only systems have.
+/// The field for the rate of an open loop as a share of its capacity. A run measures the capacity, so
+/// workloads and systems themselves have no load.
+static LOAD: Field = Field::share(Share::of_millionths(100), Share::of_percent(1000)).named(
+    "load",
+    "Open loop: the rate, as a share of the rate of a closed loop with the same options, such as 70%",
+);
+
+/// All fields: first the fields of verbs workloads and the load, then the fields that only systems have.
 pub fn fields() -> Vec<&'static Field> {
     let mut all = Workload::fields();
+    all.push(&LOAD);
     all.extend(system_fields());
     all
 }

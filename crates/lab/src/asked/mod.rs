@@ -12,6 +12,7 @@ use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
 use doorbell_workload::{Profiles, Workload, WorkloadError};
 use fields::called;
+use std::fmt;
 
 /// A request of a user.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,12 +97,38 @@ pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, Workload
     }
 }
 
+/// Refuses two ends of one run.
+fn check_end(given: &Given) -> Result<(), WorkloadError> {
+    match (given.get("until"), given.get("duration")) {
+        (Some(until), Some(duration)) => invalid(format!(
+            "until is {until}, but duration is {duration}: a run ends by one of them, so leave one out"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a load, which only some commands replace by a rate.
+fn check_load(given: &Given) -> Result<(), WorkloadError> {
+    match given.get("load") {
+        Some(load) => invalid(no_capacity(load)),
+        None => Ok(()),
+    }
+}
+
+/// The message about a load whose capacity nothing has measured.
+pub(crate) fn no_capacity(load: impl fmt::Display) -> String {
+    format!("load is {load}, but this command measures no capacity: give a rate instead")
+}
+
 impl Asked {
     /// Reads a request from all given fields.
     ///
     /// # Errors
-    /// If the workload or system lacks one of the given fields, or a value is out of its range.
+    /// If the workload or system lacks one of the given fields, a value is out of its range, or two fields
+    /// set the end of the run.
     pub fn of(given: &Given) -> Result<Asked, WorkloadError> {
+        check_end(given)?;
+        check_load(given)?;
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
         let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
         let host = read(given, "host")?.map(|host| Profile::canonical_host(&host).to_owned());

@@ -74,6 +74,11 @@ impl SystemWorkload {
         self.shape.over_tcp
     }
 
+    /// Shortest time from the end of an operation to the next one of its client.
+    pub(crate) fn think(&self) -> Duration {
+        Duration::new(self.shape.think)
+    }
+
     /// Operations that are due per second, in an open loop.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.shape.rate
@@ -138,7 +143,7 @@ impl SystemWorkload {
 
     /// The request for the measurement: its times, as far as they are given, and its precision.
     pub(crate) fn wanted(&self) -> Wanted {
-        let Timing { warmup, duration, precision, max_time, .. } = self.timing();
+        let Timing { warmup, duration, precision, until, max_time, .. } = self.timing();
         let Clients { clients, outstanding, .. } = self.clients();
         let under_way = u64::from(*clients) * u64::from(*outstanding);
         Wanted {
@@ -146,6 +151,7 @@ impl SystemWorkload {
             warmup: warmup.map(Duration::span),
             duration: duration.map(Duration::span),
             precision: *precision,
+            until: *until,
             max_time: max_time.span(),
             due: self.rate().map(|rate| Due { class: None, rate, under_way }).into_iter().collect(),
             think: self.shape.think,

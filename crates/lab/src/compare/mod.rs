@@ -8,6 +8,7 @@ pub use baseline::{Change, Changes, Tolerance, against};
 pub use costs::{Cost, CostTerm};
 
 use crate::explain::results;
+use crate::load::{Loaded, Loads, at_some_rate};
 use crate::plan::{Control, Known, Run};
 use crate::results::{Found, Outcome};
 use crate::run_error::SimulateError;
@@ -50,6 +51,9 @@ pub struct Side {
     pub name: String,
     /// The workload with all of its options resolved.
     pub workload: serde_json::Value,
+    /// The load of the side's open loop, and its capacity; absent if no load was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Loaded>,
     /// The result; absent if the comparison was stopped before it was known.
     #[serde(flatten)]
     pub found: Option<Found>,
@@ -76,10 +80,15 @@ pub struct Differences {
 
 /// Named workloads to compare.
 pub struct Sides {
-    runs: Vec<(String, Run)>,
+    /// The options of the sides as the user gave them.
+    typed: Vec<(String, Given)>,
+    alike: Alike,
     explain: bool,
+    runs: Vec<(String, Run)>,
     workloads: Vec<serde_json::Value>,
     differences: Differences,
+    /// Capacities for sides with a load; `None` before they are measured.
+    loads: Option<Loads>,
 }
 
 impl Sides {
@@ -91,23 +100,54 @@ impl Sides {
     pub fn new(sides: &[(String, Given)], explain: bool, same: bool) -> Result<Sides, SweepError> {
         let as_given = || Alike { sides: sides.to_vec(), made: BTreeMap::new() };
         let alike = if same { Alike::of(sides).map_err(SweepError::Refused)? } else { as_given() };
-        let runs = settings::runs(&alike.sides).map_err(SweepError::Refused)?;
+        Sides::with(sides.to_vec(), alike, explain, None)
+    }
+
+    /// Measures the capacities of sides with a load. Before that, their rates are not known.
+    ///
+    /// # Errors
+    /// If a capacity cannot be measured.
+    pub fn measure(self, known: &Known, control: &Control<'_>) -> Result<Sides, SweepError> {
+        let loads = Loads::measure(&self.alike.sides, known, control)?;
+        if loads.is_empty() {
+            return Ok(self);
+        }
+        let Sides { typed, alike, explain, .. } = self;
+        Sides::with(typed, alike, explain, Some(loads))
+    }
+
+    fn with(
+        typed: Vec<(String, Given)>,
+        alike: Alike,
+        explain: bool,
+        loads: Option<Loads>,
+    ) -> Result<Sides, SweepError> {
+        let rated = |given: Given| match &loads {
+            Some(loads) => loads.applied(given),
+            None => at_some_rate(given),
+        };
+        let runs = settings::runs(&alike.sides, &rated).map_err(SweepError::Refused)?;
         let workloads: Vec<serde_json::Value> = runs.iter().map(|(_, run)| run.json()).collect();
         let options = settings::differing(&workloads);
-        let untyped = Untyped::of(&options, sides);
+        let untyped = Untyped::of(&options, &typed);
         let keys = |all: &[Setting]| all.iter().map(Setting::to_string).collect();
         let differences = Differences {
             untyped: keys(&untyped.defaults),
             partial: keys(&untyped.partial),
             options: options.into_iter().map(|(setting, values)| (setting.to_string(), values)).collect(),
-            same: alike.made,
+            same: alike.made.clone(),
         };
-        Ok(Sides { runs, explain, workloads, differences })
+        Ok(Sides { typed, alike, explain, runs, workloads, differences, loads })
     }
 
     /// Options in which the sides differ.
     pub fn differences(&self) -> &Differences {
         &self.differences
+    }
+
+    /// The workloads with all of their options resolved.
+    pub fn workloads(&self) -> &[serde_json::Value] {
+        &self.workloads
     }
 
     /// A side with its result and its difference from the result of the first side.
@@ -118,7 +158,8 @@ impl Sides {
             _ => (None, None),
         };
         let (name, workload) = (self.runs[at].0.clone(), self.workloads[at].clone());
-        Side { name, workload, found, change, beyond_intervals }
+        let load = self.loads.as_ref().and_then(|loads| loads.of(&self.alike.sides[at].1).ok().flatten());
+        Side { name, workload, load, found, change, beyond_intervals }
     }
 
     /// Runs the workloads in order and compares their results. If the work is cut short, some sides have no
@@ -161,9 +202,10 @@ fn change(first: &Found, other: &Found) -> Option<f64> {
 
 /// Whether the rates differ by more than the half-width of the interval of their difference. The measurements
 /// are independent, so this half-width is the root of the sum of the squared half-widths. `None` for a run
-/// that was cut off, because its rate may still change by more than its interval.
+/// that was cut off before its rate was known, because this rate may still change by more than its interval.
 fn beyond(first: &Found, other: &Found) -> Option<bool> {
-    if first.measured.ended.is_cut_off() || other.measured.ended.is_cut_off() {
+    let may_change = |found: &Found| found.measured.ended.is_cut_off() && found.interval.unsettled.is_some();
+    if may_change(first) || may_change(other) {
         return None;
     }
     let half = first.interval.mops?.hypot(other.interval.mops?);

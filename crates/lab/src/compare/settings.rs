@@ -1,9 +1,10 @@
 //! Settings in which compared workloads differ, and settings that become alike.
 
 use crate::asked::{Asked, option};
+use crate::load::{LOAD, at_some_rate};
 use crate::plan::Run;
 use doorbell_schema::{Field, FieldKind, Given};
-use doorbell_workload::ThreadClass;
+use doorbell_workload::{ThreadClass, Workload};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,7 +88,11 @@ pub(super) struct Untyped {
 
 impl Untyped {
     pub(super) fn of(options: &Differing, sides: &[(String, Given)]) -> Untyped {
-        let typed = |key: &str| sides.iter().any(|(_, given)| given.get(key).is_some());
+        // A load gives the rate, too.
+        let gives = |given: &Given, key: &str| {
+            given.get(key).is_some() || key == Workload::rate.key && given.get(LOAD).is_some()
+        };
+        let typed = |key: &str| sides.iter().any(|(_, given)| gives(given, key));
         let untyped = options.iter().filter(|(setting, _)| !typed(setting.given_by()));
         let (defaults, partial) = untyped.partition::<Vec<_>, _>(|(_, values)| {
             let first = first_of(values);
@@ -104,14 +109,18 @@ fn first_of(values: &[Value]) -> Option<&Value> {
     values.iter().find(|value| !value.is_null())
 }
 
-/// The run of each side.
+/// The run of each side. `rated` replaces a load by a rate.
 ///
 /// # Errors
 /// One sentence that names the side, if the side's workload is invalid.
-pub(super) fn runs(sides: &[(String, Given)]) -> Result<Vec<(String, Run)>, String> {
+pub(super) fn runs(
+    sides: &[(String, Given)],
+    rated: &dyn Fn(Given) -> Result<Given, String>,
+) -> Result<Vec<(String, Run)>, String> {
     let run = |(name, given): &(String, Given)| {
         let refused = |why: String| format!("at {name}: {why}");
-        let asked = Asked::of(given).map_err(|error| refused(error.to_string()))?;
+        let given = rated(given.clone()).map_err(refused)?;
+        let asked = Asked::of(&given).map_err(|error| refused(error.to_string()))?;
         Ok((name.clone(), Run::asked(asked).map_err(|error| refused(error.to_string()))?))
     };
     sides.iter().map(run).collect()
@@ -134,7 +143,8 @@ impl Alike {
     pub(super) fn of(typed: &[(String, Given)]) -> Result<Alike, String> {
         let mut alike = Alike { sides: typed.to_vec(), made: BTreeMap::new() };
         loop {
-            let workloads: Vec<Value> = runs(&alike.sides)
+            // The capacities for loads are measured later.
+            let workloads: Vec<Value> = runs(&alike.sides, &at_some_rate)
                 .map_err(|why| alike.because(&why))?
                 .into_iter()
                 .map(|(_, run)| run.json())
@@ -223,7 +233,7 @@ mod tests {
     }
 
     fn different(sides: &[(String, Given)]) -> Differing {
-        let runs = runs(sides).unwrap();
+        let runs = runs(sides, &at_some_rate).unwrap();
         differing(&runs.iter().map(|(_, run)| run.json()).collect::<Vec<_>>())
     }
 
@@ -282,6 +292,15 @@ mod tests {
         assert_eq!(options[&own("value")], [json!(64), json!(128)]);
         let left = Untyped::of(&options, &stores).defaults;
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn the_rate_of_a_load_is_typed() {
+        let loaded = sides(&["arrivals=poisson load=70%", "arrivals=poisson rate=5M"]);
+        let options = different(&loaded);
+        let untyped = Untyped::of(&options, &loaded);
+        assert!(options.contains_key(&own("rate")), "{options:?}");
+        assert!(!untyped.defaults.contains(&own("rate")) && !untyped.partial.contains(&own("rate")));
     }
 
     #[test]

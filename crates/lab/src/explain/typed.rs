@@ -1,6 +1,7 @@
 //! The command that a user typed, and changes of it.
 
 use crate::asked::fields;
+use crate::results::Longer;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use doorbell_workload::{Workload, WorkloadError};
 
@@ -87,6 +88,32 @@ impl Typed {
         Some(typed)
     }
 
+    /// The options for a run that lasts longer, until it knows a percentile. They replace a duration. `None`
+    /// if the maximum of the virtual time is out of its range.
+    pub fn longer(&self, longer: &Longer) -> Option<Typed> {
+        let change = Change::to("until", Value::Text(longer.until.name().to_owned()));
+        let max_time = longer.max_time.map(|time| field("max_time")?.parse(&time.to_string()).ok());
+        let change = match max_time {
+            Some(time) => change.and("max_time", time?),
+            None => change,
+        };
+        let mut typed = self.with(&change)?;
+        typed.flags.remove("duration");
+        Some(typed)
+    }
+
+    /// The options with a rate in place of a load.
+    pub fn at_rate(&self, rate: u64) -> Typed {
+        let mut typed = self.clone();
+        typed.flags.remove("load");
+        if let Some((_, below)) = &mut typed.file {
+            below.remove("load");
+        }
+        let field = field("rate").expect("open loops have it");
+        typed.flags.set(field, Value::Number(rate)).expect("a rate is a number");
+        typed
+    }
+
     /// The command line for these options.
     pub fn command(&self) -> String {
         let file = self.file.iter().map(|(name, _)| quoted(name));
@@ -133,7 +160,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_schema::Schema;
+    use doorbell_schema::{Schema, Until};
 
     fn given(toml: &str) -> Given {
         Given::from_toml("w.toml", toml, &Workload::fields()).unwrap()
@@ -173,6 +200,23 @@ mod tests {
             "no flag takes back what the file says"
         );
         assert_eq!(with(Change::to("huge_pages", Value::Switch(true))), None, "nor is there one for it");
+    }
+
+    #[test]
+    fn a_percentile_replaces_a_duration() {
+        let flags = given("verb = \"read\"\nduration = \"50us\"");
+        let typed = Typed { flags, ..Typed::default() };
+        let until = |until| Longer { until, max_time: None, max_wall: None };
+        let longer = typed.longer(&until(Until::P999)).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate --verb read --until p99.9");
+        let most = |text: &str| Longer { max_time: Some(text.parse().unwrap()), ..until(Until::P99) };
+        let longer = typed.longer(&most("1600ms")).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate --verb read --until p99 --max-time 1600ms");
+        assert_eq!(typed.longer(&most("2000s")), None, "virtual time is limited");
+        let file = Some(("w.toml".into(), given("duration = \"50us\"")));
+        let longer = Typed { file, ..Typed::default() }.longer(&until(Until::P99)).unwrap();
+        assert_eq!(longer.command(), "doorbell simulate w.toml --until p99");
+        assert_eq!(longer.given().unwrap().get("duration"), None);
     }
 
     #[test]

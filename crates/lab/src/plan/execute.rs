@@ -85,6 +85,11 @@ impl Control<'_> {
         Control { early: self.early(runs, reruns), ..self.within(0.5) }
     }
 
+    /// These settings for runs that should end after half of the time that is left, because others follow.
+    pub(crate) fn before_others(&self) -> Self {
+        self.within(0.5)
+    }
+
     /// Wall-clock time at which these runs should end, so that their reruns fit.
     fn early(&self, runs: usize, reruns: usize) -> Option<Instant> {
         self.within(MARGIN * share_of_runs(runs, reruns, self.jobs)).share

@@ -9,6 +9,7 @@ mod known;
 mod make;
 mod memory;
 mod not_yet;
+mod patience;
 mod run;
 mod stored;
 mod system;

@@ -1,7 +1,7 @@
 //! A run as data: machines, and their work.
 
-use super::memory;
 use super::work::{Planned, Work};
+use super::{memory, patience};
 use crate::asked::{Asked, SystemWorkload};
 use crate::results::{MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
@@ -45,12 +45,14 @@ impl Run {
     /// A requested workload or system on the profiles that it names.
     ///
     /// # Errors
-    /// If a profile cannot be loaded, or the request is invalid for its profile.
+    /// If a profile cannot be loaded, the request is invalid for its profile, or its operations are too long
+    /// for a result.
     pub fn asked(asked: Asked) -> Result<Run, WorkloadError> {
         match asked {
             Asked::Verbs(workload) => {
                 let profiles = workload.load_profiles()?;
                 let resolved = workload.resolve(&profiles)?;
+                patience::refuse(&profiles, &resolved)?;
                 Ok(Run::verbs(profiles, resolved))
             }
             Asked::System(system, profiles) => Ok(Run::system(profiles.first(), system)),
@@ -221,7 +223,7 @@ mod tests {
     fn a_rerun_lasts_as_long_as_the_run() {
         let time = |us| Duration::new(doorbell_verbs::Span::from_us(us));
         let (warmup, duration, ended) = (time(30), time(70), doorbell_programs::steady::Ended::Settled);
-        let measured = MeasuredTime { warmup, duration, ended, warmed: None, overrun: None };
+        let measured = MeasuredTime { warmup, duration, ended, warmed: None, overrun: None, known_to: None };
         let said = run("warmup = \"30us\"\nduration = \"70us\"");
         assert_ne!(run("").key(), said.key());
         assert_eq!(run("").timed_as(&measured).key(), said.key());

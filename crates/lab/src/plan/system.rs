@@ -42,7 +42,7 @@ impl Planned for SystemWorkload {
 
     fn timed(&self, warmup: Duration, duration: Duration) -> Work {
         let timing = self.timing().clone();
-        let timed = Timing { warmup: Some(warmup), duration: Some(duration), ..timing };
+        let timed = Timing { warmup: Some(warmup), duration: Some(duration), until: None, ..timing };
         Work::System(SystemWorkload::timed(self, timed))
     }
 

@@ -51,7 +51,7 @@ impl Planned for Arc<Resolved> {
 
     fn timed(&self, warmup: Duration, duration: Duration) -> Work {
         let mut timed = (**self).clone();
-        (timed.warmup, timed.duration) = (Some(warmup), Some(duration));
+        (timed.warmup, timed.duration, timed.until) = (Some(warmup), Some(duration), None);
         Work::Verbs(Arc::new(timed))
     }
 

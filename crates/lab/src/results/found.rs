@@ -2,6 +2,7 @@
 
 use super::bottleneck::Bottleneck;
 use super::outcome::Outcome;
+use super::quantiles::Quantile;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;
 use schemars::JsonSchema;
@@ -16,6 +17,12 @@ pub struct Found {
     pub interval: Certainty,
     /// Latencies of the operations.
     pub latency_ns: Latency,
+    /// Quantiles of the latencies, lowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Quantile>,
+    /// In words, the window or the load that the latencies belong to.
+    #[serde(default)]
+    pub latency_with: String,
     /// The measured time.
     pub measured: MeasuredTime,
     /// Messages dropped because no RECV was posted, over the whole run.
@@ -30,11 +37,14 @@ pub struct Found {
 impl Found {
     /// The part of an outcome. `explain` tells whether reruns were requested.
     pub(crate) fn of(o: Outcome, explain: bool) -> Found {
+        let latency_with = o.latency_with();
         Found {
             cut_short: explain && o.lift.is_empty() && o.completed(),
+            latency_with,
             mops: o.mops,
             interval: o.interval,
             latency_ns: o.latency_ns,
+            quantiles: o.quantiles,
             measured: o.measured,
             dropped: o.dropped,
             bottleneck: o.bottleneck,

@@ -4,6 +4,7 @@ use super::bottleneck::Bottleneck;
 use super::kinds::{OfClass, OfKind};
 use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
 use super::outcome::{OfSystem, OfVerbs, Outcome, OutcomeOf, Served};
+use super::quantiles::Quantile;
 use super::rate;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::{Cache, Latency, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization};
@@ -50,6 +51,9 @@ pub struct VerbsJson {
     pub sent_again: SentAgain,
     /// Latencies of signalled operations, from post to the poll that finds the completion.
     pub latency_ns: Latency,
+    /// Quantiles of the latencies, lowest first: those with at least 100 latencies on each side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Quantile>,
     /// Results of each thread class, in the order of the workload; empty without classes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<OfClass>,
@@ -117,6 +121,9 @@ pub struct SystemJson {
     pub waits: Option<String>,
     /// Latencies of operations, from start to end.
     pub latency_ns: Latency,
+    /// Quantiles of the latencies, lowest first: those with at least 100 latencies on each side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Quantile>,
     /// GETs of evicted keys, as a share of all operations.
     pub missed: f64,
     /// Share of operations answered without payload.
@@ -192,6 +199,7 @@ impl From<Outcome> for OutcomeJson {
                 measured: o.measured,
                 waits: o.waits,
                 latency_ns: o.latency_ns,
+                quantiles: o.quantiles,
                 dropped: o.dropped,
                 sent_again: o.sent_again,
                 bottleneck: o.bottleneck,
@@ -220,6 +228,7 @@ impl From<Outcome> for OutcomeJson {
                 measured: o.measured,
                 waits: o.waits,
                 latency_ns: o.latency_ns,
+                quantiles: o.quantiles,
                 dropped: o.dropped,
                 sent_again: o.sent_again,
                 bottleneck: o.bottleneck,
@@ -255,6 +264,7 @@ impl From<OutcomeJson> for Outcome {
                 measured: o.measured,
                 waits: o.waits,
                 latency_ns: o.latency_ns,
+                quantiles: o.quantiles,
                 dropped: o.dropped,
                 sent_again: o.sent_again,
                 bottleneck: o.bottleneck,
@@ -285,6 +295,7 @@ impl From<OutcomeJson> for Outcome {
                 measured: o.measured,
                 waits: o.waits,
                 latency_ns: o.latency_ns,
+                quantiles: o.quantiles,
                 dropped: o.dropped,
                 sent_again: o.sent_again,
                 bottleneck: o.bottleneck,

@@ -69,7 +69,7 @@ impl OfClass {
                 share,
                 interval: shown.certainty.clone(),
                 latency_ns: shown.latency,
-                kinds: OfKind::all(class.workload, run, mops, shown.certainty.overload),
+                kinds: OfKind::all(class.workload, run, mops, shown.latency.mean.is_some()),
             })
         };
         w.classes().into_iter().zip(&run.classes).filter_map(one).collect()
@@ -77,17 +77,18 @@ impl OfClass {
 }
 
 impl OfKind {
-    /// Results of each item, in the order of the mix; empty if there is only one kind.
-    pub(super) fn all(w: &Resolved, run: &RawClass, mops: f64, overload: bool) -> Vec<OfKind> {
+    /// Results of each item, in the order of the mix; empty if there is only one kind. If all items together
+    /// have no latency, an item has none.
+    pub(super) fn all(w: &Resolved, run: &RawClass, mops: f64, has_latency: bool) -> Vec<OfKind> {
         let all: u64 = run.kinds.iter().map(|kind| kind.completed).sum();
         let one = |(&Operation { verb, size, .. }, kind): (&Operation, &worker::OfKind)| OfKind {
             verb,
             size,
             completed: kind.completed,
             mops: mops * kind.completed as f64 / all.max(1) as f64,
-            latency_ns: match overload {
-                true => Latency::none(),
-                false => Latency::from(&kind.latency),
+            latency_ns: match has_latency {
+                true => Latency::from(&kind.latency),
+                false => Latency::none(),
             },
         };
         w.operations().iter().zip(&run.kinds).map(one).collect()

@@ -4,6 +4,7 @@ use super::bottleneck::Bottleneck;
 use super::busiest::busiest;
 use super::kinds::{OfClass, OfKind};
 use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
+use super::quantiles::Quantile;
 use super::raw::RawRun;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::{Cache, Latency, Pcie, PhaseTime, SentAgain, UncoreUse, Utilization, hash_text};
@@ -12,10 +13,11 @@ use crate::run_error::SimulateError;
 use doorbell_nic::Resource;
 use doorbell_programs::steady::Ended;
 use doorbell_programs::worker::ThreadResult;
+use doorbell_schema::{Duration, Until};
 use doorbell_sim::Meter;
-use doorbell_systems::config::Clients;
-use doorbell_verbs::RunError;
-use doorbell_workload::Resolved;
+use doorbell_systems::config::{Clients, Timing};
+use doorbell_verbs::{RunError, Span};
+use doorbell_workload::{Resolved, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,8 @@ pub struct Outcome {
     /// Latencies of operations, from start to end. For verbs: from post to the poll that finds the
     /// completion, of signalled operations.
     pub latency_ns: Latency,
+    /// Quantiles of the latencies, lowest first: those with at least 100 latencies on each side.
+    pub quantiles: Vec<Quantile>,
     /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
     /// Retransmissions of reliable connections.
@@ -188,7 +192,7 @@ impl Outcome {
             mops_per_machine,
             classes: OfClass::all(w, run, mops),
             kinds: match &run.classes[..] {
-                [all] if !w.has_classes() => OfKind::all(w, all, mops, run.shown.certainty.overload),
+                [all] if !w.has_classes() => OfKind::all(w, all, mops, run.shown.latency.mean.is_some()),
                 _ => Vec::new(),
             },
             group_lift: Vec::new(),
@@ -201,6 +205,7 @@ impl Outcome {
             measured: run.shown.measured.clone(),
             waits: run.shown.waits.clone(),
             latency_ns: run.shown.latency,
+            quantiles: run.shown.quantiles.clone(),
             dropped: m.dropped,
             sent_again: SentAgain::from(&m.sent_again),
             bottleneck,
@@ -215,6 +220,36 @@ impl Outcome {
             wall_seconds: run.wall_seconds,
             without_effect: m.without_effect.clone(),
             of: OutcomeOf::Verbs(Box::new(of)),
+        }
+    }
+
+    /// In words, the window or the load that the latencies belong to.
+    pub fn latency_with(&self) -> String {
+        match &self.of {
+            OutcomeOf::Verbs(of) => of_loop(&of.workload),
+            OutcomeOf::System(of) => {
+                let Clients { outstanding, windows, .. } = *of.workload.clients();
+                let think = Some(of.workload.think()).filter(|think| think.span() > Span::ZERO);
+                let between = think.map(|think| format!(", and {think} between operations"));
+                match of.workload.rate() {
+                    Some(_) => from_due(outstanding, "client"),
+                    None if windows => {
+                        format!("windows of {outstanding} per client{}", between.unwrap_or_default())
+                    }
+                    None => format!("{outstanding} outstanding per client{}", between.unwrap_or_default()),
+                }
+            }
+        }
+    }
+
+    /// The percentile that was requested, and the maximum of the virtual time.
+    pub(super) fn end(&self) -> (Option<Until>, Duration) {
+        match &self.of {
+            OutcomeOf::Verbs(of) => (of.workload.until, of.workload.max_time),
+            OutcomeOf::System(of) => {
+                let Timing { until, max_time, .. } = of.workload.timing();
+                (*until, *max_time)
+            }
         }
     }
 
@@ -302,6 +337,27 @@ impl Outcome {
             OutcomeOf::System(of) => used_by_operations(&of.workload, &self.resources),
         }
     }
+}
+
+/// The window that the latencies of a verbs workload belong to.
+fn of_loop(w: &Resolved) -> String {
+    if w.has_classes() {
+        return "the window of each class".to_owned();
+    }
+    let (operations, of) = match w.window() {
+        Window::PerThread(operations) => (operations, "thread"),
+        Window::PerQp(operations) => (operations, "QP"),
+    };
+    match (w.open_loop(), w.think()) {
+        (Some(_), _) => from_due(operations, of),
+        (None, Some(think)) => format!("a window of {operations} per {of}, and {think} between operations"),
+        (None, None) => format!("a full window: {operations} outstanding per {of}"),
+    }
+}
+
+/// The load of an open loop.
+fn from_due(outstanding: u32, of: &str) -> String {
+    format!("waits from when an operation is due, and at most {outstanding} outstanding per {of}")
 }
 
 /// The utilizations in `all` without the core of the server thread that takes no part in operations.

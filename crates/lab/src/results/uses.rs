@@ -35,10 +35,13 @@ impl SentAgain {
     }
 }
 
-/// Latencies in nanoseconds; `None` if no operation completed. All but the mean are truncated to whole
+/// Latencies in nanoseconds; `None` if no latency is given. All but the mean are truncated to whole
 /// nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
+    /// Number of latencies.
+    #[serde(default)]
+    pub count: u64,
     /// Minimum, to three digits.
     pub min: Option<u64>,
     /// Mean.
@@ -242,7 +245,7 @@ impl From<&PcieUse> for Pcie {
 
 impl Latency {
     pub(crate) fn none() -> Latency {
-        Latency { min: None, mean: None, p50: None, p99: None, p999: None }
+        Latency { count: 0, min: None, mean: None, p50: None, p99: None, p999: None }
     }
 }
 
@@ -254,7 +257,8 @@ impl Latency {
         }
         let at = |q: f64| is_known(all, q).then(|| all.value_at_quantile(q));
         let mean = picoseconds as f64 / all.len() as f64 / 1e3;
-        Latency { min: Some(all.min()), mean: Some(mean), p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+        let (p50, p99, p999) = (at(0.5), at(0.99), at(0.999));
+        Latency { count: all.len(), min: Some(all.min()), mean: Some(mean), p50, p99, p999 }
     }
 }
 

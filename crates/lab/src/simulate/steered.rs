@@ -1,5 +1,6 @@
 //! Runs a cluster until its measurement ends.
 
+use crate::results::Shown;
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
 use doorbell_programs::steady::{Course, Ended, Ending, Stop, Wanted};
@@ -41,5 +42,14 @@ pub(crate) fn stopped(stop: &Stop) -> SimulateError {
         Some(Ended::Interrupted) => RunError::Interrupted.into(),
         // The run's share of the time may be over before its whole time is.
         _ => SimulateError::OutOfTime,
+    }
+}
+
+/// Shows the latencies of a run to a watcher that wants them, if the run has latencies to report.
+pub(crate) fn show_latencies(watch: &dyn Watch, measurement: &Measurement, shown: &Shown) {
+    if shown.latency.mean.is_some() && watch.wants_latencies() {
+        let all = measurement.series().latency();
+        let counts = all.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration()));
+        watch.latencies(counts.collect());
     }
 }

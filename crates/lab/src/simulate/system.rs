@@ -1,7 +1,7 @@
 //! Runs a system in virtual time.
 
 use super::audit;
-use super::steered::{steered, stopped, watched};
+use super::steered::{show_latencies, steered, stopped, watched};
 use crate::asked::SystemWorkload;
 use crate::results::{
     Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
@@ -47,6 +47,7 @@ pub(crate) fn run_once(
         return Err(SimulateError::Fault(what));
     }
     let shown = Shown::of(&measurement, &wanted, &course);
+    show_latencies(watch, &measurement, &shown);
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let mops = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
@@ -67,6 +68,7 @@ pub(crate) fn run_once(
         measured: shown.measured.clone(),
         waits: shown.waits.clone(),
         latency_ns: shown.latency,
+        quantiles: shown.quantiles.clone(),
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
         bottleneck: busiest(&used_by_operations(w, &resources), shown.waits.is_none(), &|machine| {

@@ -1,7 +1,7 @@
 //! Runs a verbs workload in virtual time.
 
 use super::audit;
-use super::steered::{steered, stopped, watched};
+use super::steered::{show_latencies, steered, stopped, watched};
 use crate::limits::outstanding;
 use crate::results::{RawClass, RawRun, Shown, ShownOfClass};
 use crate::run_error::SimulateError;
@@ -126,6 +126,7 @@ fn wanted(w: &Resolved) -> Wanted {
         warmup: w.warmup.map(Duration::span),
         duration: w.duration.map(Duration::span),
         precision: w.precision,
+        until: w.until,
         max_time: w.max_time.span(),
         due: w
             .classes()
@@ -183,6 +184,7 @@ pub(crate) fn run_once(
     ended?;
     let threads = collect(tasks)?;
     let shown = Shown::of(&measurement, &wanted, &course);
+    show_latencies(watch, &measurement, &shown);
     let of_class = |number| ShownOfClass::of(&measurement, &wanted, number);
     let (classes, wall_seconds) = (by_class(w, &threads, &tallies, of_class), begun.elapsed().as_secs_f64());
     let mut run = RawRun { threads, shown, classes, metrics: cluster.metrics(), wall_seconds };

@@ -1,5 +1,6 @@
 //! Errors of sweeps.
 
+use crate::load::LoadError;
 use crate::run_error::SimulateError;
 use thiserror::Error;
 
@@ -17,6 +18,9 @@ pub enum SweepError {
         /// Error of the point's run.
         cause: SimulateError,
     },
+    /// A load has no rate.
+    #[error("{0}")]
+    Load(#[from] LoadError),
 }
 
 impl SweepError {
@@ -25,6 +29,7 @@ impl SweepError {
         match self {
             SweepError::Refused(_) => true,
             SweepError::Point { cause, .. } => cause.is_bad_input(),
+            SweepError::Load(error) => error.is_bad_input(),
         }
     }
 }

@@ -6,9 +6,9 @@ use super::plan::Plan;
 use super::point::Point;
 use super::result::{Knee, Sweep};
 use crate::plan::{Control, Known};
-use crate::results::{Found, MeasuredTime};
+use crate::results::{Found, Longer, MeasuredTime};
 use doorbell_programs::steady::Ended;
-use doorbell_schema::{Duration, Value};
+use doorbell_schema::{Duration, Until, Value};
 use doorbell_verbs::Span;
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Plan {
         let mut tried = Tried::new();
         let mut new = 0;
         let mut ended = false;
-        let mut is_partial = sweep.points.len() < self.runs.len();
+        let mut is_partial = sweep.points.len() < self.run_count();
         loop {
             self.lengthen(&mut sweep.points[new..], load, known, control)?;
             for point in &sweep.points[new..] {
@@ -116,13 +116,11 @@ impl Plan {
         control: &Control<'_>,
     ) -> Result<Vec<Point>, SweepError> {
         let values: Vec<[Value; 1]> = loads.iter().map(|load| [Value::Number(*load)]).collect();
-        let runs = values.iter().map(|value| self.run_at(value)).collect::<Result<Vec<_>, _>>()?;
+        let runs = values.iter().map(|value| self.run_of(value)).collect::<Result<Vec<_>, _>>()?;
         let found = self.results(&runs, known, control, &|_, _| ())?;
         let points = (first..).zip(values.iter().zip(&runs).zip(found));
         Ok(points
-            .filter_map(|(number, ((value, (_, run)), ran))| {
-                Some(Point::of(number, self.at(value), run, Found::of(ran?, self.explain)))
-            })
+            .filter_map(|(number, ((value, (_, run)), ran))| Some(self.point(number, value, run, ran?)))
             .collect())
     }
 
@@ -136,9 +134,9 @@ impl Plan {
     ) -> Result<(), SweepError> {
         let short: Vec<&mut Point> = points.iter_mut().filter(|point| is_short(point)).collect();
         let longer = |point: &&mut Point| {
-            let (name, run) = self.run_at(&[Value::Number(load_of(point, load))])?;
+            let (name, run) = self.run_of(&[Value::Number(load_of(point, load))])?;
             let (measured, every) = (&point.found.measured, run.signal_every().unwrap_or(1));
-            let us = LATENCIES * every as f64 / point.found.mops;
+            let us = Longer::latencies(Until::P99) * every as f64 / point.found.mops;
             let duration = Duration::new(Span::from_ns((us * 1e3) as u64));
             Ok((name, run.timed_as(&MeasuredTime { duration, ..measured.clone() })))
         };
@@ -164,9 +162,6 @@ impl Plan {
         ))
     }
 }
-
-/// With so many latencies, somewhat more than 100 lie beyond the 99th percentile.
-const LATENCIES: f64 = 12_000.0;
 
 /// Whether a point settled without a known p99.
 fn is_short(point: &Point) -> bool {

@@ -24,6 +24,8 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
         ));
     }
     let mut from: Vec<String> = vec![first.clone(); whole.points.len()];
+    // Each part lists its own missing points. Another part may have them, unless they can have no result.
+    whole.missing.retain(|point| point.why.is_some());
     for (file, part) in parts {
         if let Some(differs) = difference(&whole, &part) {
             return refused(format!("{first} and {file} are parts of different sweeps: {differs}"));
@@ -35,18 +37,22 @@ pub fn merge(parts: Vec<(String, Sweep)>) -> Result<Sweep, SweepError> {
             whole.points.push(point);
             from.push(file.clone());
         }
+        whole.missing.extend(part.missing.into_iter().filter(|point| point.why.is_some()));
     }
-    // Each part lists its own missing points, but another part may have them.
-    whole.missing.clear();
     let of = whole.shard.take();
     whole.points.sort_by_key(|point| point.number);
-    let Some(missing) = whole.numbers_missing().first().copied() else { return Ok(whole) };
+    whole.missing.sort_by_key(|point| point.number);
+    whole.missing.dedup_by_key(|point| point.number);
+    let has_reason = |number: &usize| whole.missing.iter().any(|point| point.number == *number);
+    let mut numbers = whole.numbers_missing();
+    numbers.retain(|number| !has_reason(number));
+    let Some(missing) = numbers.first().copied() else { return Ok(whole) };
     let which = of.map_or(String::new(), |shard| {
         format!(", which --shard {}/{} runs", missing % shard.of + 1, shard.of)
     });
     refused(format!(
         "{} of {} points are missing from all files; the first is point {missing}{which}",
-        whole.numbers_missing().len(),
+        numbers.len(),
         whole.size()
     ))
 }

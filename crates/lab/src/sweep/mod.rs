@@ -13,7 +13,7 @@ pub use error::SweepError;
 pub use knee::Bound;
 pub use merge::merge;
 pub use over::Over;
-pub use plan::Plan;
+pub use plan::{Draft, Plan};
 pub use point::{Missing, Point};
 pub use result::{Axis, Knee, SWEEP_SCHEMA, Sweep};
 pub use shards::Shard;

@@ -1,6 +1,7 @@
 //! Points of a sweep.
 
 use crate::limits::most_qps;
+use crate::load::Loaded;
 use crate::plan::{Run, Work};
 use crate::results::Found;
 use schemars::JsonSchema;
@@ -18,6 +19,9 @@ pub struct Point {
     /// QPs in use on the NIC that has most of them; absent for systems, and if a machine has several NICs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qps_per_nic: Option<u64>,
+    /// The load of the point's open loop, and its capacity; absent if no load was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Loaded>,
     /// Result of the run.
     #[serde(flatten)]
     pub found: Found,
@@ -36,10 +40,11 @@ impl Point {
     pub(super) fn of(
         number: usize,
         at: BTreeMap<String, serde_json::Value>,
+        load: Option<Loaded>,
         run: &Run,
         found: Found,
     ) -> Point {
-        Point { number, at, qps_per_nic: qps_per_nic(run), found }
+        Point { number, at, qps_per_nic: qps_per_nic(run), load, found }
     }
 
     /// The value of an option, as users write it.
@@ -55,6 +60,9 @@ pub struct Missing {
     pub number: usize,
     /// Values of the swept options.
     pub at: BTreeMap<String, serde_json::Value>,
+    /// Why the point has no result, in words; absent if the sweep was cut short before it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Missing {

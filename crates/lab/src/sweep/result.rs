@@ -38,7 +38,8 @@ pub struct Sweep {
     pub shard: Option<Shard>,
     /// Known points, in the order of their numbers.
     pub points: Vec<Point>,
-    /// Points without a result because the sweep was cut short; absent if there are none.
+    /// Points without a result, because the sweep was cut short or their operations are too long; absent if
+    /// there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
     /// Result of a search for a knee; absent unless requested.

@@ -15,6 +15,12 @@ fn simulate(toml: &str) -> Outcome {
         .unwrap_or_else(|e| panic!("{toml}: {e}"))
 }
 
+fn system(toml: &str) -> Outcome {
+    let given = doorbell_lab::Given::from_toml("w.toml", toml, &doorbell_lab::fields()).unwrap();
+    let run = Run::asked(doorbell_lab::Asked::of(&given).unwrap()).unwrap();
+    doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(|e| panic!("{toml}: {e}"))
+}
+
 fn mean(o: &Outcome) -> f64 {
     o.latency_ns.mean.unwrap_or_else(|| panic!("{o:?}"))
 }
@@ -118,6 +124,30 @@ fn where_more_is_due_than_completes_no_latency_is_given() {
     assert!(slow.interval.unsettled.is_some(), "{slow:?}");
 }
 
+/// The third rate of docs/rpc.md, for a time in which the backlog stays far below the 1536 requests that the
+/// clients may have outstanding. The first two rates are below the capacity.
+#[test]
+fn a_short_run_shows_an_overload() {
+    let run = |rate: u64, seed: u64| {
+        system(&format!(
+            "system = \"rpc\"\ncores = 1\nbatching = false\nhandler = \"300ns\"\noutstanding = 64\n\
+             arrivals = \"poisson\"\nrate = {rate}\nduration = \"4ms\"\nseed = {seed}"
+        ))
+    };
+    for seed in 1..=5 {
+        let over = run(2_500_000, seed);
+        assert!(over.interval.overload && over.latency_ns.mean.is_none(), "{seed}: {over:?}");
+        assert_eq!(over.interval.due_mops, Some(2.5));
+        let said = over.interval.unsettled.unwrap();
+        let parts = "2.50 million operations are due per second, but only 2.4";
+        assert!(said.starts_with(parts), "{seed}: {said}");
+    }
+    for rate in [1_000_000, 2_000_000] {
+        let under = run(rate, 1);
+        assert!(!under.interval.overload && under.latency_ns.mean.is_some(), "{rate}: {under:?}");
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (toml, said) in [
@@ -190,4 +220,18 @@ fn clients_of_a_store_fill_their_windows() {
         // Each of the 12 clients has 16 places. Places are empty while the client polls and posts.
         assert!((0.75 * 192.0..=1.01 * 192.0).contains(&in_flight), "{put_permille}: {in_flight}");
     }
+}
+
+/// The first signalled operation completes long after the rate is known.
+#[test]
+fn a_run_does_not_wait_for_operations_that_are_hardly_signalled() {
+    let outcome = simulate(
+        "verb = \"send\"\ntransport = \"rc\"\nmachines = 2\nthreads = 1\nsignal_every = 1000\n\
+         window = 2000\nsize = 4096\nmax_time = \"20ms\"",
+    );
+    assert_eq!(outcome.measured.ended, Ended::Settled, "{outcome:?}");
+    assert!((1.6..1.7).contains(&outcome.mops), "{outcome:?}");
+    assert_eq!((&outcome.interval.unsettled, outcome.latency_ns.mean), (&None, None), "{outcome:?}");
+    let why = outcome.interval.no_latency.expect("a reason");
+    assert!(why.contains("signalled operation") && why.ends_with("a latency needs at least 10"), "{why}");
 }

@@ -16,12 +16,14 @@
 //! time. Without a limit of wall-clock time, decisions depend only on virtual times and counts.
 
 use super::lead::Lead;
-use super::means::{Interval, Means};
+use super::means::{FEWEST, Interval, Means};
 use super::pace::Pace;
+use super::quantile::{BEYOND, needed, quantile};
+use super::tail::Progress;
 use super::trend::Drift;
 use super::warm::warm_until;
 use crate::worker::Due;
-use doorbell_schema::{Duration, Share};
+use doorbell_schema::{Duration, Share, Until};
 use doorbell_sim::{Steer, SteeredRun};
 use doorbell_systems::series::{Batch, CompletionSeries};
 use doorbell_systems::{Measurement, Round};
@@ -44,6 +46,8 @@ pub struct Wanted {
     /// An answer is known if the half-widths of its 95% intervals, divided by their means, are at most this
     /// share.
     pub precision: Share,
+    /// The percentile that the run must know, too, if one was requested.
+    pub until: Option<Until>,
     /// Virtual time after which the run ends even without an answer.
     pub max_time: Span,
     /// The due operations of open loops.
@@ -80,6 +84,16 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// All reasons.
+    pub const ALL: [Ended; 6] = [
+        Ended::Duration,
+        Ended::Settled,
+        Ended::Overload,
+        Ended::MaxTime,
+        Ended::MaxWall,
+        Ended::Interrupted,
+    ];
+
     /// Whether the run ended as intended: at the requested time, or settled.
     pub fn is_as_wanted(self) -> bool {
         matches!(self, Ended::Duration | Ended::Settled)
@@ -162,12 +176,22 @@ pub struct Course {
     pub ended: Ended,
     /// Why the warm-up ended; `None` if its length was given.
     pub warmed: Option<Warmed>,
-    /// Virtual time of the check that settled the run; `None` if the run did not settle.
-    pub known_at: Option<Time>,
+    /// The operations that were due too fast at the last check; `None` if there were none.
+    pub overload: Option<Due>,
     /// Whether the run had to stop before anything was measured.
     pub stopped: bool,
     /// In words: why threads were waiting at the end.
     pub waits: String,
+    /// Whether a longer measurement had confirmed the intervals.
+    pub confirmed: bool,
+    /// The requested percentile, if it is not known.
+    pub percentile: Option<Until>,
+    /// Whether the run did not wait for a latency, because too few operations are signalled.
+    pub untimed: bool,
+    /// Virtual time at which the intervals were known to be within the precision; `None` if they never were.
+    pub known_at: Option<Time>,
+    /// Whether the run continued after `known_at` only for a percentile that was not requested.
+    pub was_known: bool,
     /// Growth of the senders' lead over receivers in the measured time, as a share of the operations that
     /// ended. 0 if the growth is small enough to be ignored.
     pub ahead: f64,
@@ -187,6 +211,9 @@ const LATER: (u64, u64) = (2, 5);
 const BATCHES: u64 = 128;
 /// An answer must still hold when the measured time is longer by this fraction: one eighth.
 const CONFIRMED: u64 = 8;
+/// A run does not wait for latencies any longer after this many checks in a row at which operations had
+/// completed, but fewer than [`FEWEST`] had a latency.
+const UNTIMED: u32 = 8;
 /// If at most this many operations are due on average, it is plausible that no operation was due.
 const RARE: f64 = 5.0;
 /// The senders' lead over receivers (`lead`) may grow by this share of the precision. The share is small,
@@ -223,6 +250,15 @@ pub struct Ending {
     state: State,
     course: Arc<Mutex<Course>>,
     lead: Lead,
+    /// Virtual time until which the run continues for a percentile that was not requested, once rate and mean
+    /// latency are known.
+    tail: Option<Time>,
+    /// Whether a longer measurement has confirmed the intervals at the last check.
+    confirmed: bool,
+    /// Virtual time of the first check at which a longer measurement had confirmed the intervals.
+    known_at: Option<Time>,
+    /// Number of the last checks in a row at which operations had completed, but too few had a latency.
+    untimed: u32,
     /// All waiting threads wake by this time, even if an earlier end was decided after they began to wait.
     asleep_until: Time,
     /// Whether the end of the set-up has been noticed.
@@ -241,6 +277,7 @@ impl Wanted {
             warmup: None,
             duration: None,
             precision: Share::of_percent(1),
+            until: None,
             max_time: Span::from_ms(1000),
             due: Vec::new(),
             think: Span::ZERO,
@@ -248,12 +285,6 @@ impl Wanted {
             held: None,
             unacknowledged: false,
         }
-    }
-
-    /// Returns the due operations of an overloaded class, or of all threads if they are overloaded: their
-    /// completions lag ever further behind. The observations until `until` decide this.
-    pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
-        self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }
 
     /// Returns the measurement that threads record in. Its times are set if they are known beforehand.
@@ -296,7 +327,7 @@ impl Wanted {
 
     /// Whether the last `ps` picoseconds contain `turns` periods of the recurring event, and `turns` times
     /// the longest latency. `seen` has the observations.
-    fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
+    pub fn has_turned(&self, turns: u64, ps: u64, seen: &CompletionSeries) -> bool {
         let has_come = match self.round {
             None => true,
             Some(Round::Time(span)) => ps >= turns.saturating_mul(span.as_ps()),
@@ -309,20 +340,25 @@ impl Wanted {
     }
 
     /// Whether a warm-up may end now, after these observations: rate and latency are steady, the later half
-    /// has no trend that matters, and the warm-up was long enough to show one.
-    pub(super) fn is_warm(&self, now: Time, seen: &CompletionSeries) -> bool {
+    /// has no trend that matters, and the warm-up was long enough to show one. With `untimed`, the run does
+    /// not wait for a latency.
+    pub(super) fn is_warm(&self, now: Time, seen: &CompletionSeries, untimed: bool) -> bool {
         let all = seen.batches();
         let has_turned = |warm: u64| self.has_turned(TURNS / 2, now.as_ps() - warm, seen);
-        warm_until(seen).is_some_and(has_turned)
+        // Before the first latency, it is unknown how long operations take.
+        let is_timed = seen.longest() > 0 || untimed;
+        is_timed
+            && warm_until(seen).is_some_and(has_turned)
             && now - self.begin >= self.queues_settle(all)
             && Drift::of(&all[all.len() / 2..]).is_within(self.precision)
     }
 
-    /// Whether rate and mean latency are known after a measured time of this length.
-    pub(super) fn is_known(&self, since: Span, seen: &CompletionSeries) -> bool {
+    /// Whether rate and mean latency are known after a measured time of this length, even if their trends
+    /// continue. With `untimed`, the rate alone counts.
+    pub(super) fn is_known(&self, since: Span, seen: &CompletionSeries, untimed: bool) -> bool {
         self.has_turned(TURNS, since.as_ps(), seen)
             && since >= self.queues_settle(seen.batches())
-            && is_within(seen, self.precision)
+            && are_within(long_run(seen), self.precision, untimed)
     }
 
     /// The time that shows how the queues in the system change. It grows with the square of the mean latency,
@@ -406,6 +442,10 @@ impl Ending {
             state,
             course: course.clone(),
             lead,
+            tail: None,
+            confirmed: false,
+            known_at: None,
+            untimed: 0,
             asleep_until,
             is_set_up: false,
             warm_by: None,
@@ -449,15 +489,21 @@ impl Ending {
         !self.wanted.unacknowledged || grown.is_some_and(|grown| grown <= most)
     }
 
-    fn is_overload(&self, now: Time) -> bool {
-        self.wanted.overload(&self.measurement, now).is_some()
+    /// Whether the run is overloaded for certain. Notes the operations that are due too fast.
+    fn is_overload(&mut self, now: Time) -> bool {
+        let is_warm = matches!(self.state, State::Measuring | State::Known);
+        let due = self.wanted.sure_overload(&self.measurement, now, is_warm).cloned();
+        let is_overload = due.is_some();
+        self.course().overload = due;
+        is_overload
     }
 
     fn warming(&mut self, run: &mut SteeredRun<'_>) -> Time {
         let now = run.now();
         let seen = self.measurement.series().until(now);
         let latest = self.wanted.latest_warm();
-        let warm = self.wanted.is_warm(now, &seen) && self.is_level(self.lead.lately());
+        self.count_untimed(&seen);
+        let warm = self.wanted.is_warm(now, &seen, self.is_untimed()) && self.is_level(self.lead.lately());
         match (warm, self.state) {
             // An overloaded run never becomes steady.
             _ if self.is_overload(now) => self.begin(run, Warmed::Overload),
@@ -508,9 +554,21 @@ impl Ending {
         if self.is_overload(now) {
             return self.end_at(run.horizon(), run, Ended::Overload);
         }
-        match (self.is_known(now), self.state) {
-            (true, State::Known) => self.end_at(run.horizon(), run, Ended::Settled),
+        let is_known = self.is_known(now);
+        self.confirmed = is_known && self.state == State::Known;
+        if self.confirmed {
+            self.known_at.get_or_insert(now);
+        }
+        let is_settled = self.confirmed || self.was_known();
+        match (is_known, self.state) {
+            _ if is_settled && self.has_percentile(run, now) => {
+                self.end_at(run.horizon(), run, Ended::Settled)
+            }
             _ if now >= self.wanted.latest() => self.end_at(run.horizon(), run, Ended::MaxTime),
+            _ if is_settled => {
+                let latest = self.wanted.latest();
+                self.later(now, from, self.tail.map_or(latest, |tail| tail.min(latest)))
+            }
             (true, _) => {
                 self.state = State::Known;
                 self.confirm(now, from)
@@ -522,10 +580,61 @@ impl Ending {
         }
     }
 
-    fn is_known(&self, now: Time) -> bool {
+    /// Whether the answer was known earlier, and the run continues only for a percentile that was not
+    /// requested. Later observations then cannot take the answer back.
+    fn was_known(&self) -> bool {
+        self.wanted.until.is_none() && self.known_at.is_some()
+    }
+
+    /// Counts a check at which too few of these operations have a latency.
+    fn count_untimed(&mut self, seen: &CompletionSeries) {
+        let all = Batch::all(seen.batches());
+        let is_untimed = all.completed > 0 && all.timed < FEWEST;
+        self.untimed = if is_untimed { self.untimed.saturating_add(1) } else { 0 };
+    }
+
+    /// Whether so few operations are signalled that the run does not wait for their latencies.
+    fn is_untimed(&self) -> bool {
+        self.untimed >= UNTIMED
+    }
+
+    fn is_known(&mut self, now: Time) -> bool {
         let seen = self.measurement.series().until(now);
+        self.count_untimed(&seen);
         let since = now - self.measurement.from();
-        self.is_level(self.lead.grown()) && self.wanted.is_known(since, &seen)
+        let is_known = self.wanted.is_known(since, &seen, self.is_untimed());
+        is_known && self.is_level(self.lead.grown())
+    }
+
+    /// Whether the percentile of this run is known, or costs too much if it was not requested.
+    fn has_percentile(&mut self, run: &SteeredRun<'_>, now: Time) -> bool {
+        match self.wanted.until {
+            Some(until) => self.knows(until),
+            None => self.knows(Until::P99) || now >= self.tail(run, now).min(self.wanted.latest()),
+        }
+    }
+
+    /// Whether the percentile has an interval.
+    fn knows(&self, until: Until) -> bool {
+        let Some(q) = until.quantile() else { return true };
+        let seen = self.measurement.series();
+        let enough = Batch::all(seen.batches()).timed as f64 * (1.0 - q) >= BEYOND;
+        enough && quantile(&seen, q).is_some()
+    }
+
+    /// Virtual time until which the run continues for the usual percentile. Decided at the first call.
+    fn tail(&mut self, run: &SteeredRun<'_>, now: Time) -> Time {
+        let timed = || Batch::all(self.measurement.series().batches()).timed;
+        let decide = || self.progress(now, run.events(), timed()).continue_until();
+        let decided = self.tail.unwrap_or_else(decide);
+        self.tail = Some(decided);
+        decided
+    }
+
+    /// The progress at `now`, with so many events and latencies.
+    fn progress(&self, now: Time, events: u64, timed: u64) -> Progress {
+        let (begin, from) = (self.wanted.begin, self.measurement.from());
+        Progress { begin, from, now, events, timed }
     }
 
     /// Ends the measurement and the threads at `end`.
@@ -539,7 +648,14 @@ impl Ending {
             (Some(Warmed::MaxWall), why) if why != Ended::Interrupted => Ended::MaxWall,
             (_, why) => why,
         };
-        course.known_at = (course.ended == Ended::Settled).then(|| run.now());
+        course.untimed = self.is_untimed();
+        course.was_known = self.was_known() && !self.confirmed;
+        course.known_at = match why {
+            Ended::Settled if self.confirmed => Some(run.now()),
+            _ => self.known_at.filter(|_| course.was_known),
+        };
+        course.confirmed = self.confirmed || course.was_known;
+        course.percentile = self.wanted.until.filter(|until| !self.knows(*until));
         course.waits = run.waits();
         course.ahead = self.lead.grown().filter(|_| !self.is_level(self.lead.grown())).unwrap_or(0.0);
         drop(course);
@@ -549,12 +665,6 @@ impl Ending {
     fn course(&self) -> MutexGuard<'_, Course> {
         self.course.lock().unwrap_or_else(|e| e.into_inner())
     }
-}
-
-/// Whether rate and mean latency of a series have intervals within the precision, even if their trends
-/// continue.
-fn is_within(seen: &CompletionSeries, precision: Share) -> bool {
-    are_within(long_run(seen), precision)
 }
 
 /// The means of a series with intervals that hold the long-run means, even if trends continue.
@@ -569,10 +679,13 @@ fn width(means: Means, precision: Share) -> f64 {
     of(means.rate).max(means.latency.map_or(0.0, of))
 }
 
-/// Whether the intervals of these means are within the precision.
-pub fn are_within(means: Option<Means>, precision: Share) -> bool {
+/// Whether the intervals of these means are within the precision. A latency without an interval is not known,
+/// so it is not within any precision. With `untimed`, the latency does not count.
+pub fn are_within(means: Option<Means>, precision: Share, untimed: bool) -> bool {
     let narrow = |interval: Interval| interval.half <= precision.of_one() * interval.mean;
-    means.is_some_and(|means| means.rate.mean > 0.0 && narrow(means.rate) && means.latency.is_none_or(narrow))
+    means.is_some_and(|means| {
+        means.rate.mean > 0.0 && narrow(means.rate) && (untimed || means.latency.is_some_and(narrow))
+    })
 }
 
 impl Steer for Ending {
@@ -581,7 +694,7 @@ impl Steer for Ending {
         self.asleep_until = self.asleep_until.max(self.measurement.look());
         self.notice_set_up(run.now());
         let next = self.decide(run);
-        self.expect(run.now());
+        self.expect(run.now(), run.events());
         next
     }
 
@@ -589,7 +702,8 @@ impl Steer for Ending {
         self.stop.pace.is_at(now);
         self.notice_set_up(now);
         if matches!(self.state, State::Warming | State::Warm) {
-            self.expect(now);
+            // The number of events does not matter before the measurement.
+            self.expect(now, 0);
         }
         !matches!(self.state, State::Ending)
             && self.is_limited_now()
@@ -651,15 +765,15 @@ impl Ending {
             && is_past(self.stop.early)
     }
 
-    /// Publishes the expected end of the run.
-    fn expect(&self, now: Time) {
+    /// Publishes the expected end of the run, which had so many events.
+    fn expect(&self, now: Time, events: u64) {
         self.stop.pace.is_at(now);
-        self.stop.pace.ends_at(self.expected_end(now));
+        self.stop.pace.ends_at(self.expected_end(now, events));
     }
 
     /// The expected end of the run. A warm-up without a given length is expected to be half over. The width
     /// of an interval falls with the root of the measured time.
-    fn expected_end(&self, now: Time) -> Time {
+    fn expected_end(&self, now: Time, events: u64) -> Time {
         let (from, end) = (self.measurement.from(), self.measurement.end());
         match self.state {
             _ if end != Time::NEVER => end,
@@ -672,7 +786,26 @@ impl Ending {
             State::Measuring | State::Known => {
                 let seen = self.measurement.series().until(now);
                 let part = long_run(&seen).map_or(1.0, |means| width(means, self.wanted.precision));
-                self.check_after(now, from, part * part)
+                let settled = if self.was_known() { now } else { self.check_after(now, from, part * part) };
+                let timed = Batch::all(seen.batches()).timed;
+                self.end_of_percentile(settled, self.progress(now, events, timed))
+            }
+        }
+    }
+
+    /// The expected end of a run that knows rate and mean latency at `settled`, and then continues for its
+    /// percentile.
+    fn end_of_percentile(&self, settled: Time, so_far: Progress) -> Time {
+        let enough = |q: f64| {
+            let times = needed(q) as f64 / so_far.timed.max(1) as f64;
+            self.check_after(so_far.now, so_far.from, times).max(settled)
+        };
+        let end_for = |until: Until| until.quantile().map_or(settled, enough);
+        match self.wanted.until {
+            Some(until) => end_for(until),
+            None => {
+                let tail = self.tail.unwrap_or_else(|| so_far.at(settled).continue_until());
+                end_for(Until::P99).min(tail.max(settled))
             }
         }
     }

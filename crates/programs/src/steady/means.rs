@@ -16,6 +16,9 @@ pub(super) const MOST: usize = 32;
 /// Smallest number of joined batches for an interval.
 pub(super) const LEAST: usize = 10;
 
+/// An interval needs at least this many operations: one for each batch.
+pub const FEWEST: u64 = LEAST as u64;
+
 /// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
 const STUDENT: [f64; MOST - LEAST + 1] = [
     2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796,
@@ -34,14 +37,17 @@ const ONE_SIDED: f64 = 1.6449;
 pub struct Means {
     /// Operations per picosecond.
     pub rate: Interval,
-    /// Mean latency in picoseconds; `None` if no operation was timed.
+    /// Mean latency in picoseconds; `None` if fewer than [`FEWEST`] operations were timed.
     pub latency: Option<Interval>,
 }
 
 impl Means {
     /// Computes the means of batches that last `length` picoseconds. Returns `None` if there are fewer than
-    /// 10 batches.
+    /// 10 batches, or fewer than [`FEWEST`] operations.
     pub fn of(batches: &[Batch], length: u64) -> Option<Means> {
+        if Batch::all(batches).completed < FEWEST {
+            return None;
+        }
         let counts = |batches: &[Batch]| batches.iter().map(|b| b.completed as f64).collect();
         let least = least(batches, length);
         let (count, each) = of_joined(batches, least, counts)?;
@@ -68,7 +74,7 @@ fn least(batches: &[Batch], length: u64) -> usize {
 /// The mean latency and its interval.
 fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     let all = Batch::all(batches);
-    let mean = (all.timed > 0).then(|| all.latency as f64 / all.timed as f64)?;
+    let mean = (all.timed >= FEWEST).then(|| all.latency as f64 / all.timed as f64)?;
     let (off, each) = of_joined(batches, least, residuals)?;
     // The mean latency is a ratio of sums. Its error is the deviation of the mean residual from 0, divided by
     // the timed operations of a batch.
@@ -126,10 +132,43 @@ fn spread(of: &[f64]) -> f64 {
 }
 
 pub(super) fn interval(of: &[f64]) -> Interval {
-    let n = of.len();
-    let t = STUDENT.get(n - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST]);
-    let error = (spread(of) / (n as f64 * (n as f64 - 1.0))).sqrt();
-    Interval { mean: mean(of), half: t * error }
+    Interval { mean: mean(of), half: student(of.len()) * standard_error(of) }
+}
+
+/// Student's t for this many batches, at least [`LEAST`].
+pub(super) fn student(batches: usize) -> f64 {
+    STUDENT.get(batches - LEAST).copied().unwrap_or(STUDENT[MOST - LEAST])
+}
+
+/// Standard error of the mean of independent values.
+pub(super) fn standard_error(of: &[f64]) -> f64 {
+    let n = of.len() as f64;
+    (spread(of) / (n * (n - 1.0))).sqrt()
+}
+
+/// Correlation of neighbours by von Neumann's ratio, from 0 to 0.9; 0 if they differ more than by chance.
+pub(super) fn correlation(of: &[f64]) -> f64 {
+    let spread = spread(of);
+    if spread > 0.0 { (1.0 - steps(of) / spread / 2.0).clamp(0.0, 0.9) } else { 0.0 }
+}
+
+/// Skewness of a sample; 0 if all values are equal.
+pub(super) fn skewness(of: &[f64]) -> f64 {
+    let (n, mean, spread) = (of.len() as f64, mean(of), spread(of));
+    if spread == 0.0 {
+        return 0.0;
+    }
+    let deviation = (spread / (n - 1.0)).sqrt();
+    let cube = |x: &f64| {
+        let scaled = (x - mean) / deviation;
+        scaled * scaled * scaled
+    };
+    n / ((n - 1.0) * (n - 2.0)) * of.iter().map(cube).sum::<f64>()
+}
+
+/// Sum of squared steps between neighbours.
+fn steps(of: &[f64]) -> f64 {
+    of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum()
 }
 
 /// Whether neighbours are more alike than by chance. Von Neumann's ratio decides this: the sum of squared
@@ -137,7 +176,6 @@ pub(super) fn interval(of: &[f64]) -> Interval {
 /// the ratio is 2 on average, with variance 4 (n - 2) / (n^2 - 1).
 pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
-    let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();
     let least = 2.0 - ONE_SIDED * (4.0 * (n - 2.0) / (n * n - 1.0)).sqrt();
-    steps < least * spread(of)
+    steps(of) < least * spread(of)
 }

@@ -16,22 +16,25 @@
 //!    sums.
 //!
 //! Decisions depend on virtual times and counts alone. They use only additions, multiplications, divisions
-//! and square roots of doubles, for which IEEE 754 defines the rounding. So runs with one seed end at one
-//! virtual time on every machine.
+//! and square roots of doubles, for which IEEE 754 defines the rounding, and cube roots of `libm`, which
+//! makes them of these. So runs with one seed end at one virtual time on every machine.
 
 mod ending;
 mod lead;
 mod means;
+mod overload;
 mod pace;
 mod quantile;
+mod tail;
 mod trend;
 mod warm;
 
 pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
-pub use means::{Interval, Means};
+pub use means::{FEWEST, Interval, Means};
+pub use overload::{is_overload, observed};
 pub use pace::Pace;
-pub use quantile::{is_known, quantile};
+pub use quantile::{is_known, needed, quantile};
 pub use trend::Drift;
 pub use warm::warm_until;
 

@@ -5,7 +5,7 @@ use doorbell_verbs::{Span, Time};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-fn seen(at: u64, completed: u64, latency: Option<u64>) -> SeriesPoint {
+pub(super) fn seen(at: u64, completed: u64, latency: Option<u64>) -> SeriesPoint {
     SeriesPoint { at: Time::from_ps(at), completed, since: None, latency: latency.map(Span::from_ps) }
 }
 
@@ -19,7 +19,7 @@ fn exponential(random: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
 
 /// Completions of an M/M/1 queue that begins empty, until `end` picoseconds. The rate is 1 / `between`. The
 /// mean time in the system is `service` / (1 - `service` / `between`).
-fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
+pub(super) fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut series = CompletionSeries::new(Time::START, 10, true);
     let (mut arrival, mut free) = (0.0, 0.0f64);
@@ -35,21 +35,21 @@ fn queue(seed: u64, between: f64, service: f64, end: f64) -> CompletionSeries {
 
 /// Warm-up end and means of a series.
 #[derive(Debug, PartialEq)]
-struct Answer {
+pub(super) struct Answer {
     from: u64,
     rate: Interval,
     latency: Option<Interval>,
 }
 
 impl Answer {
-    fn of(series: &CompletionSeries) -> Option<Answer> {
+    pub(super) fn of(series: &CompletionSeries) -> Option<Answer> {
         let from = warm_until(series)?;
         let first = (from - series.begin_of(0)) / series.length();
         let means = Means::of(&series.batches()[first as usize..], series.length())?;
         Some(Answer { from, rate: means.rate, latency: means.latency })
     }
 
-    fn is_within(&self, precision: f64) -> bool {
+    pub(super) fn is_within(&self, precision: f64) -> bool {
         let narrow = |interval: Interval| interval.half <= precision * interval.mean;
         narrow(self.rate) && self.latency.is_none_or(narrow)
     }
@@ -226,7 +226,7 @@ impl Drifting {
         let (mut at, mut now, mut was_warm) = (0, first_look(Time::START), false);
         loop {
             at = self.observe(&mut series, at, now, &mut random);
-            let is_warm = wanted.is_warm(now, &series.until(now));
+            let is_warm = wanted.is_warm(now, &series.until(now), false);
             if (is_warm && was_warm) || now.as_ps() >= wanted.max_time.as_ps() / 3 * 2 {
                 break;
             }
@@ -239,7 +239,7 @@ impl Drifting {
         loop {
             at = self.observe(&mut series, at, now, &mut random);
             let seen = series.until(now);
-            let is_known = wanted.is_known(now - from, &seen);
+            let is_known = wanted.is_known(now - from, &seen, false);
             if is_known && was_known {
                 return long_run(&seen);
             }

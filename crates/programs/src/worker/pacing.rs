@@ -1,10 +1,8 @@
 //! Decides when a thread posts, if the thread does not always fill its window at once.
 
 use super::thread::Worker;
-use doorbell_systems::Measurement;
 use doorbell_systems::pace::{self, Pace};
 use doorbell_systems::random::Random;
-use doorbell_systems::series::Batch;
 use doorbell_verbs::{Span, Time};
 use doorbell_workload::{LoadLoop, topology};
 use std::collections::VecDeque;
@@ -84,24 +82,5 @@ impl Due {
     /// Mean number of operations that become due in `span`.
     pub fn within(&self, span: Span) -> f64 {
         self.rate as f64 * span.as_ps() as f64 / 1e12
-    }
-
-    /// Whether completions lag so far behind due operations that the backlog must be growing: by more than
-    /// the outstanding operations plus five standard deviations of a Poisson process.
-    fn is_ahead(&self, completed: u64, span: Span) -> bool {
-        let due = self.within(span);
-        due - completed as f64 > self.under_way as f64 + 5.0 * due.sqrt()
-    }
-
-    /// Whether the completions of these threads until `until` lag so far behind the due operations that the
-    /// backlog must be growing.
-    pub fn is_ahead_of(&self, measurement: &Measurement, until: Time) -> bool {
-        let seen = match &self.class {
-            None => Some(measurement.series()),
-            Some((number, _)) => measurement.series_of(*number),
-        };
-        let Some(seen) = seen.map(|series| series.until(until)) else { return false };
-        let span = Span::from_ps(seen.length() * seen.batches().len() as u64);
-        self.is_ahead(Batch::all(seen.batches()).completed, span)
     }
 }

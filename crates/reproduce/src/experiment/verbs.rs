@@ -4,7 +4,7 @@ use super::context::Ctx;
 use super::setting::something;
 use doorbell_lab::{Depth, NotYet, Outcome, Run, explained};
 use doorbell_nic::Profile;
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Until};
 use doorbell_systems::config::Timing;
 use doorbell_verbs::Span;
 use doorbell_workload::{Profiles, Resolved, Workload};
@@ -28,7 +28,8 @@ impl Ctx<'_> {
     /// Otherwise the run takes the times that the experiment states, or else `usual`.
     pub(super) fn timing(&self, said: Timing, usual: (Span, Span)) -> Timing {
         if let Some(precision) = self.precision {
-            return Timing { warmup: None, duration: None, precision, max_time: PATIENCE, ..said };
+            let until = Some(Until::Mean);
+            return Timing { warmup: None, duration: None, precision, until, max_time: PATIENCE, ..said };
         }
         let duration = said.duration.map_or(usual.1, Duration::span);
         let hurried = Duration::new(Span::from_ps(duration.as_ps() / self.hurry));
@@ -126,10 +127,11 @@ impl Ctx<'_> {
     ) -> Run {
         let profiles = Profiles::from(profile);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
-        let Resolved { warmup, duration, precision, max_time, seed, .. } = workload;
-        let timing = timing(Timing { warmup, duration, precision, max_time, seed });
+        let Resolved { warmup, duration, precision, until, max_time, seed, .. } = workload;
+        let timing = timing(Timing { warmup, duration, precision, until, max_time, seed });
         (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
         (workload.precision, workload.max_time) = (timing.precision, timing.max_time);
+        workload.until = timing.until;
         Run::verbs(profiles, workload)
     }
 }

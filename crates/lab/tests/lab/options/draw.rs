@@ -258,6 +258,8 @@ fn line(draws: &mut Draws, said: &mut Said, field: &'static Field, profile: &str
     let often = match field.key {
         "warmup" | "duration" | "max_time" | "precision" => 0,
         key if key == wanted => 100,
+        // It excludes a duration.
+        "until" => 0,
         "host" | "set" => 8,
         "seed" => 90,
         _ => 18,
@@ -311,7 +313,8 @@ fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str)
 fn in_time(draws: &mut Draws, said: &mut Said, wanted: &str) {
     let us = |draws: &mut Draws, least, most| quoted(format!("{}us", draws.among(least, most)));
     let mut say = |key, value| said.lines.push((key, value));
-    let settles = ["max_time", "precision"].contains(&wanted) || wanted != "duration" && draws.percent(40);
+    let settles =
+        ["max_time", "precision", "until"].contains(&wanted) || wanted != "duration" && draws.percent(40);
     if !settles {
         say("duration", us(draws, 15, 60));
     } else {
