@@ -137,16 +137,16 @@ impl Ctx<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::{Control, Work};
+    use doorbell_lab::Control;
 
     #[test]
     fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
         let said = Duration::new(Span::from_ms(15));
         let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
         let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
-        let of = |run: Run| match run.work {
-            Work::Verbs(w) => (w.warmup, w.duration, w.max_time.span()),
-            Work::System(_) => unreachable!("it is of verbs"),
+        let of = |run: Run| {
+            let w = run.as_verbs().expect("a workload of verbs");
+            (w.warmup, w.duration, w.max_time.span())
         };
         let profile = precise.profile("cx3");
         assert_eq!(of(precise.run_of(profile, "it", &workload)), (None, None, PATIENCE.span()));
