@@ -79,7 +79,8 @@ impl Ctx<'_> {
         self.outcomes(what, workloads.iter().map(|w| self.run_of(profile, what, w)).collect())
     }
 
-    fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
+    /// The outcomes of runs, in the order of the runs.
+    pub(super) fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
         // The context learns of all runs before the first unknown result returns.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
         all.into_iter().map(|outcome| something(what, outcome?)).collect()
@@ -91,15 +92,16 @@ impl Ctx<'_> {
     /// If a result is not known yet, or a run fails.
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
-        something(what, self.limited(&run, what)?)
+        self.limited(&run, what)
     }
 
     /// The outcome of a run, with its limit if the context observes bottlenecks.
     pub(super) fn limited(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
-        match self.explains {
+        let outcome = match self.explains {
             true => explained(&self.known, run, what, Depth::Tenths).map(Arc::new),
             false => self.known.of(run, what),
-        }
+        };
+        something(what, outcome?)
     }
 
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
