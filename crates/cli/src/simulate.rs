@@ -10,7 +10,7 @@ use crate::extrapolation::Told;
 use crate::progress;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty;
-use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run, Work};
+use doorbell_lab::{Asked, Control, Outcome, OutcomeOf, Run};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let given = typed.given().map_err(Exit::bad_input)?;
     let asked = Asked::of(&given).map_err(Exit::bad_input)?;
     let run = Run::asked(asked.clone()).map_err(Exit::bad_input)?;
-    let over_tcp = is_over_tcp(&run);
+    let over_tcp = run.is_over_tcp();
     if over_tcp && args.trace.pcap.is_some() {
         return Err(Exit::bad_input(
             "--pcap captures packets of QPs only, not frames of kernel TCP: use --trace to see them",
@@ -46,8 +46,8 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let told = Told {
         result: &outcome,
         unit: if run.is_of_system() { "Mrps" } else { "Mops" },
-        extrapolates: &doorbell_lab::extrapolates(&run),
-        supports: &doorbell_lab::supports(&run),
+        extrapolates: &run.extrapolates(),
+        supports: &run.supports(),
         uncertainty: uncertainty.as_ref().ok().and_then(Option::as_ref),
     };
     if args.json {
@@ -72,11 +72,6 @@ fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
         (OutcomeOf::System(of), Asked::System(asked, _)) => system::text(told, of, asked),
         (OutcomeOf::System(_), Asked::Verbs(_)) => unreachable!("verbs were asked for"),
     }
-}
-
-/// Whether the run uses kernel TCP.
-fn is_over_tcp(run: &Run) -> bool {
-    matches!(&run.work, Work::System(system) if system.is_over_tcp())
 }
 
 /// Whether devices see the contents of the CPU caches of their host.

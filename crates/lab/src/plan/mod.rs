@@ -23,4 +23,4 @@ pub use not_yet::NotYet;
 pub use run::Run;
 pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};
-pub use work::Work;
+pub(crate) use work::Work;

@@ -47,7 +47,9 @@ const TEST_TAKES: Duration = Duration::from_secs(60);
 /// The time for which a stopped process stays stopped: without and with [`MINUTES`].
 const SHORT_STOP: Duration = Duration::from_millis(300);
 const LONG_STOP: Duration = Duration::from_secs(10);
-/// A case counts as wrong if a call takes too long in each of this many runs.
+/// The measure of a case's calls is the shortest of the longest calls of this many runs. Load only adds time,
+/// so the shortest one is the nearest to the time that the library takes. The runs end early when one of them
+/// is within the limit. Only times are measured again: any other wrong result counts in each run.
 const SLOW_RUNS: u32 = 4;
 /// The number of cases that run at a time. They wait most of the time.
 const AT_A_TIME: usize = 4;
@@ -133,8 +135,9 @@ fn run_all(cases: &[Case], report: &Mutex<Report>, goes_on: impl Fn() -> bool + 
 }
 
 fn run_here(case: &Case) -> Came {
-    // On a busy machine, a call is sometimes slow. A call that waits for the caught process is slow in every
-    // run.
+    // The processes subtract their own waits for a processor. A call may also wait for another process that
+    // goes on, but has no processor. The waits of all processes cannot be subtracted: on a busy machine their
+    // sum is longer than a call that waits for the caught process.
     let mut slow = String::new();
     for run in 0..SLOW_RUNS {
         match case.run() {
