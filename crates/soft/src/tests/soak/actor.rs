@@ -125,7 +125,10 @@ impl Actor {
             }
             ("begin", ..) => self.pair.as_mut()?.begin((number(0) != 0, number(1) != 0), &numbers[2..]),
             ("rounds", ..) => return Some(told(&[self.pair.as_ref()?.found.rounds.load(Relaxed)])),
-            ("rest", ..) => return Some(told(&self.pair.as_ref()?.rest())),
+            ("rest", ..) => {
+                let patience = Duration::from_millis(number(0));
+                return Some(told(&self.pair.as_ref()?.rest(patience)));
+            }
             ("fork", ..) => return Some(super::forking::run(number(0)).err().unwrap_or_default()),
             ("go", ..) => self.goes = true,
             ("counts", ..) => return Some(self.counts()),

@@ -8,6 +8,7 @@ use super::crew::{Member, Wrong};
 use super::harm::{HELD, Harm};
 use super::matrix::Role;
 use super::pair::create_shared;
+use std::fmt::{Display, Formatter};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 /// Rounds before the process is caught, and rounds after that.
 const BEFORE: u64 = 4;
 const AFTER: u64 = 24;
+/// How long the round of a process may last after a finding.
+const AFTER_FINDING: Duration = Duration::from_secs(5);
 /// How long a process stays slow beside load.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -23,12 +26,20 @@ impl Case {
         let path = std::env::temp_dir().join(fabric);
         create_shared(&path);
         let mut members = ["asker", "owner"].map(|name| Member::start(name, fabric));
-        let result = self.run_with(&mut members, &path);
+        let mut wrong: Vec<Wrong> = self.run_with(&mut members, &path).err().into_iter().collect();
+        let sums = rest(&mut members, if wrong.is_empty() { HANGS } else { AFTER_FINDING });
+        wrong.extend(members.iter_mut().filter_map(|member| member.judge().err()));
+        match sums {
+            Ok(sums) if wrong.is_empty() && sums.is_right() => {}
+            // After a finding, the sums tell a lost atomic from a late result.
+            Ok(sums) => wrong.push(sums.to_string()),
+            Err(why) => wrong.push(why),
+        }
         let _ = std::fs::remove_file(&path);
         let [asker, owner] = members;
-        if let Err(wrong) = result {
+        if !wrong.is_empty() {
             [asker, owner].into_iter().for_each(Member::kill_and_wait);
-            return Err(wrong);
+            return Err(wrong.join("; "));
         }
         for member in [asker, owner] {
             let ended = member.end()?;
@@ -64,18 +75,7 @@ impl Case {
             result
         })?;
         let done = rounds(members)?;
-        rounds_until(members, done + AFTER)?;
-        let mut sums = Vec::new();
-        for member in &mut *members {
-            sums.push(member.ask_numbers("rest")?);
-            member.judge()?;
-        }
-        match &sums[..] {
-            [asker, owner] if asker.len() == 2 && owner.len() == 2 && asker[0] + owner[0] == owner[1] => {
-                Ok(())
-            }
-            _ => Err(format!("of the additions by both processes, some are lost: {sums:?}")),
-        }
+        rounds_until(members, done + AFTER)
     }
 
     fn begin(&self, [asker, owner]: &mut [Member; 2], path: &Path) -> Result<(), Wrong> {
@@ -103,6 +103,44 @@ impl Case {
             members[caught].signal(libc::SIGCONT);
         }
         Ok(())
+    }
+}
+
+/// The atomics of both processes on the words that both have registered, and the values of these words.
+struct Sums {
+    adds: u64,
+    added: u64,
+    swaps: u64,
+    swapped: u64,
+}
+
+impl Sums {
+    fn is_right(&self) -> bool {
+        self.adds == self.added && self.swaps == self.swapped
+    }
+}
+
+impl Display for Sums {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Sums { adds, added, swaps, swapped } = self;
+        write!(f, "{adds} additions make {added}, {swaps} swaps make {swapped}")
+    }
+}
+
+/// Ends the rounds of both processes. Each process waits for the end of its round for at most `patience`.
+/// Returns the sums of the atomics.
+fn rest(members: &mut [Member; 2], patience: Duration) -> Result<Sums, Wrong> {
+    let command = format!("rest {}", patience.as_millis());
+    let [asker, owner] = members;
+    let (of_asker, of_owner) = (asker.ask_numbers(&command)?, owner.ask_numbers(&command)?);
+    match (&of_asker[..], &of_owner[..]) {
+        ([asker_adds, _, asker_swaps, _], [owner_adds, added, owner_swaps, swapped]) => Ok(Sums {
+            adds: asker_adds + owner_adds,
+            added: *added,
+            swaps: asker_swaps + owner_swaps,
+            swapped: *swapped,
+        }),
+        sums => Err(format!("the processes of a pair give {sums:?}")),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Asker {
     brief: Option<Queue>,
     /// What the asker tells the owner about its brief QP.
     tells: u64,
-    last: Option<u64>,
+    atomics: Atomics,
 }
 
 const TO_SEND: u64 = 0;
@@ -50,7 +50,7 @@ impl Asker {
             seen: 0,
             brief: None,
             tells: 0,
-            last: None,
+            atomics: Atomics::default(),
         }
     }
 
@@ -144,8 +144,11 @@ impl Asker {
         self.ask(number, &head)?;
         let answer = self.answer(number)?;
         self.write_to_watched(kind, (offset, len), is_burst, number)?;
-        self.add()?;
-        let [offer, addr, key, brief] = answer;
+        self.add_or_swap()?;
+        let [answered, offer, addr, key, brief] = answer;
+        if answered != number {
+            self.half.found.say(format!("the answer to request {number} has the bytes of answer {answered}"));
+        }
         self.seen = offer;
         let offered = RemoteAddr { addr, rkey: key as u32 };
         self.buffer.fill(TO_WRITE, OFFERED, WRITTEN);
@@ -174,24 +177,27 @@ impl Asker {
             self.buffer.word(TO_SEND + 8 * at as u64).store(*word, Relaxed);
         }
         self.buffer.fill(TO_WRITE, len - HEAD, later_byte(number));
-        self.buffer.fill(FETCHED, len, 0);
+        // No byte that the READ leaves unchanged is right.
+        let (sent, fetched) = (self.buffer.bytes(TO_SEND, len), self.buffer.bytes(FETCHED, len));
+        sent.iter().zip(fetched).for_each(|(sent, to)| to.store(!sent.load(Relaxed), Relaxed));
         // Request 1 takes the first RECV.
         let slot = (number - 1) % RECVS * RECV_BYTES;
         let (from, to) = (self.buffer.sge(TO_SEND, len), self.buffer.sge(TO_WRITE, len - HEAD));
-        let fetched = self.buffer.sge(FETCHED, len);
+        let into = self.buffer.sge(FETCHED, len);
         self.post(&[SendWr::new(number, SendOp::Send, &from)]);
-        self.post(&[SendWr::new(MARK + 1, SendOp::Read(self.there.inbox.at(slot)), &fetched)]);
+        self.post(&[SendWr::new(MARK + 1, SendOp::Read(self.there.inbox.at(slot)), &into)]);
         let written = self.there.inbox.at(slot + HEAD as u64);
         self.post(&[SendWr::new(MARK + 2, SendOp::Write(written), &to)]);
         for wr_id in [number, MARK + 1, MARK + 2] {
             self.wait(wr_id)?;
         }
-        let (sent, fetched) = (self.buffer.bytes(TO_SEND, len), self.buffer.bytes(FETCHED, len));
         let wrong = (0..len).find(|at| sent[*at].load(Relaxed) != fetched[*at].load(Relaxed));
         if let Some(at) = wrong {
-            self.half
-                .found
-                .say(format!("a READ after a SEND of {len} bytes brings another byte {at} than was sent"));
+            let (sent, fetched) = (sent[at].load(Relaxed), fetched[at].load(Relaxed));
+            let how = if fetched == !sent { "leaves byte" } else { "brings another byte" };
+            self.half.found.say(format!(
+                "a READ after a SEND of {len} bytes {how} {at}: {fetched:#x}, and {sent:#x} was sent"
+            ));
         }
         Some(())
     }
@@ -223,14 +229,13 @@ impl Asker {
         Some(())
     }
 
-    /// Adds 1 to the word that both processes have registered.
-    fn add(&mut self) -> Option<()> {
-        let op = SendOp::FetchAdd { remote: self.there.shared.at(0), add: 1 };
+    /// Adds 1 to a word that both processes have registered, or swaps another such word.
+    fn add_or_swap(&mut self) -> Option<()> {
+        let op = self.atomics.next(self.there.shared, self.buffer.word(FETCHED));
         let into = self.buffer.sge(FETCHED, 8);
-        self.post(&[SendWr::new(ADD, op, &into)]);
-        self.wait(ADD)?;
-        let before = self.buffer.word(FETCHED).load(Relaxed);
-        check_add(&self.half.found, &mut self.last, before);
+        self.post(&[SendWr::new(ATOMIC, op, &into)]);
+        self.wait(ATOMIC)?;
+        self.atomics.check(&self.half.found, self.buffer.word(FETCHED));
         Some(())
     }
 

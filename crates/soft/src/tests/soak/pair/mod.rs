@@ -8,7 +8,8 @@
 //!    the owner's answer, which another thread polls.
 //! 2. It WRITEs to a range that the owner reads all the time. Each aligned word is old or new. If the device
 //!    promises an order of the bytes, they appear in this order.
-//! 3. It adds to a word that both processes have registered. No addition is lost.
+//! 3. It adds to a word that both processes have registered, and swaps another such word. No addition and no
+//!    swap is lost. Each result is in the requester's buffer when the completion is polled.
 //! 4. It WRITEs to memory whose rights the owner soon revokes. No byte changes after the revocation.
 //! 5. In some rounds, it SENDs on a second QP, which the owner destroys before it polls. All completions that
 //!    arrived before are still there.
@@ -51,9 +52,14 @@ const OFFERED: usize = 4096;
 const WRITTEN: u8 = 0xab;
 /// Number of SENDs to a QP that the owner destroys soon.
 const BRIEF_SENDS: u64 = 3;
-/// Marks of the numbers of completions: of WRITEs and READs, and of additions.
+/// Marks of the numbers of completions: of WRITEs and READs, and of atomics.
 const MARK: u64 = 1 << 40;
-const ADD: u64 = 2 << 40;
+const ATOMIC: u64 = 2 << 40;
+/// The value of a result's buffer before the request. No atomic finds this value.
+const NO_RESULT: u64 = u64::MAX;
+/// Offsets of the shared words for additions and for swaps, in bytes.
+const ADDED: u64 = 0;
+const SWAPPED: u64 = 8;
 /// The most findings that are reported.
 const MOST: usize = 4;
 
@@ -121,8 +127,9 @@ fn shared_file(path: &str) -> u64 {
 pub(super) struct Found {
     pub(super) wrong: Mutex<Vec<String>>,
     pub(super) rounds: AtomicU64,
-    /// Number of additions to the word that both processes have registered.
-    pub(super) adds: AtomicU64,
+    /// Numbers of additions and of successful swaps of the words that both processes have registered.
+    adds: AtomicU64,
+    swaps: AtomicU64,
     stop: AtomicBool,
     is_over: AtomicBool,
 }
@@ -146,7 +153,7 @@ pub(super) struct Half {
     /// Memory of each kind: targets of checked WRITEs, and memory whose rights are revoked.
     targets: [Memory; KINDS],
     offered: [u64; KINDS],
-    /// The word that both processes register.
+    /// The words that both processes register.
     shared: Memory,
     found: Arc<Found>,
 }
@@ -211,17 +218,20 @@ impl Pair {
         });
     }
 
-    /// Ends the work after the current round. Returns the number of additions, and the word's value.
-    pub(super) fn rest(&self) -> [u64; 2] {
+    /// Ends the work after the current round, which may last for `patience`. Returns the number of additions
+    /// and the value of their word, and the number of successful swaps and the value of their word.
+    pub(super) fn rest(&self, patience: Duration) -> [u64; 4] {
         self.found.stop.store(true, Release);
         let begin = Instant::now();
-        while !self.found.is_over.load(Acquire) && begin.elapsed() < HANGS {
+        while !self.found.is_over.load(Acquire) && begin.elapsed() < patience {
             std::thread::sleep(Duration::from_millis(1));
         }
         if !self.found.is_over.load(Acquire) {
             self.found.say("a round does not end".to_owned());
         }
-        [self.found.adds.load(Acquire), self.shared.word(0).load(Acquire)]
+        let value = |offset: u64| self.shared.word(offset).load(Acquire);
+        let Found { adds, swaps, .. } = &*self.found;
+        [adds.load(Acquire), value(ADDED), swaps.load(Acquire), value(SWAPPED)]
     }
 }
 
@@ -271,20 +281,72 @@ fn length(number: u64) -> usize {
 /// 6. the number of the last offer that the asker has seen
 /// 7. the number of the asker's brief QP, or `SENT`
 type Head = [u64; 7];
-/// The words of an answer: the number of the offer, its address and key, and the owner's brief QP.
-type Answer = [u64; 4];
+/// The words of an answer: the number of the request, the number of the offer, its address and key, and the
+/// owner's brief QP.
+type Answer = [u64; 5];
 /// The asker has sent all messages to the owner's brief QP.
 const SENT: u64 = u64::MAX;
 /// The asker ends.
 const BYE: u64 = u64::MAX;
 
-/// Checks that an addition finds a greater value than the addition before.
-fn check_add(found: &Found, last: &mut Option<u64>, before: u64) {
-    found.adds.fetch_add(1, AcqRel);
-    if last.is_some_and(|last| before <= last) {
-        found.say(format!("an addition finds {before} after {last:?}"));
+/// The atomics of one process on the shared words. One atomic is outstanding at a time.
+#[derive(Default)]
+struct Atomics {
+    /// The value that the last addition has found.
+    added: Option<u64>,
+    /// The value of the word after the last swap of this process.
+    swapped: u64,
+    /// Whether the outstanding atomic is a swap. Additions and swaps alternate.
+    is_swap: bool,
+}
+
+impl Atomics {
+    /// The next atomic: an addition of 1, or a swap that adds 1 if the word is unchanged since the last swap
+    /// of this process. Marks the buffer `result` as empty.
+    fn next(&mut self, shared: Memory, result: &AtomicU64) -> SendOp {
+        result.store(NO_RESULT, Relaxed);
+        self.is_swap = !self.is_swap;
+        match self.is_swap {
+            true => {
+                let compare = self.swapped;
+                SendOp::CompareSwap { remote: shared.at(SWAPPED), compare, swap: compare + 1 }
+            }
+            false => SendOp::FetchAdd { remote: shared.at(ADDED), add: 1 },
+        }
     }
-    *last = Some(before);
+
+    /// Checks the value that the outstanding atomic has found, and counts the atomic.
+    fn check(&mut self, found: &Found, result: &AtomicU64) {
+        let before = result.load(Relaxed);
+        match self.is_swap {
+            true => self.check_swap(found, before),
+            false => self.check_addition(found, before),
+        }
+    }
+
+    fn check_addition(&mut self, found: &Found, before: u64) {
+        found.adds.fetch_add(1, AcqRel);
+        if before == NO_RESULT {
+            return found.say("the completion of an addition precedes its result".to_owned());
+        }
+        if let Some(last) = self.added.filter(|last| before <= *last) {
+            found.say(format!("an addition finds {before} after {last}"));
+        }
+        self.added = Some(before);
+    }
+
+    fn check_swap(&mut self, found: &Found, before: u64) {
+        if before == NO_RESULT {
+            return found.say("the completion of a swap precedes its result".to_owned());
+        }
+        let expected = self.swapped;
+        if before < expected {
+            found.say(format!("a swap finds {before}, but the word was {expected} before"));
+        }
+        let is_done = before == expected;
+        found.swaps.fetch_add(is_done.into(), AcqRel);
+        self.swapped = if is_done { before + 1 } else { before };
+    }
 }
 
 /// Creates the file that both processes of a pair map.

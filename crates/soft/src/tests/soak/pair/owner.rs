@@ -18,6 +18,9 @@ const SCANS: u32 = 40;
 /// Longest pause of the owner before it revokes rights, in microseconds.
 const LONGEST_PAUSE: u64 = 200;
 
+/// Offset of an atomic's result in the owner's buffer. Answers lie before it, and RECVs of brief QPs behind.
+const RESULT: u64 = 4096;
+
 /// Memory that the asker may write, until the owner revokes the rights.
 struct Offer {
     memory: Memory,
@@ -38,8 +41,9 @@ pub(super) struct Owner {
     buffer: Memory,
     /// The request before.
     last: u64,
-    adds: bool,
-    last_add: Option<u64>,
+    atomics: Atomics,
+    /// Whether an atomic is outstanding.
+    is_atomic: bool,
     brief: Option<Queue>,
     /// The range that the asker writes: its kind, offset and length. Then whether the WRITEs are a burst,
     /// and the byte that a single WRITE stores.
@@ -66,8 +70,8 @@ impl Owner {
             before: None,
             buffer,
             last: 0,
-            adds: false,
-            last_add: None,
+            atomics: Atomics::default(),
+            is_atomic: false,
             brief: None,
             watched: None,
             promises_order: promised != 0,
@@ -80,8 +84,8 @@ impl Owner {
         let found = self.half.found.clone();
         let mut empty = 0;
         loop {
-            if !self.adds {
-                self.begin_add();
+            if !self.is_atomic {
+                self.begin_atomic();
             }
             let cq = self.half.main.cq.clone();
             let Some(wc) = self.half.poll(&cq) else {
@@ -99,27 +103,34 @@ impl Owner {
                 found.say(format!("{:#x} of {:#x} of the owner ends with {status:?}", wc.wr_id, wc.opcode));
                 return;
             }
-            if wc.wr_id == ADD && !is_recv(&wc) {
-                self.adds = false;
-                check_add(&found, &mut self.last_add, self.buffer.word(4096).load(Relaxed));
+            if self.ends_atomic(&wc) {
+                self.end_atomic();
             } else if is_recv(&wc) && !self.receive(wc.wr_id, wc.byte_len as usize) {
                 break;
             }
         }
         let begin = Instant::now();
-        while self.adds && begin.elapsed() < HANGS {
-            if self.half.poll(&self.half.main.cq).is_some_and(|wc| wc.wr_id == ADD && !is_recv(&wc)) {
-                self.adds = false;
-                check_add(&found, &mut self.last_add, self.buffer.word(4096).load(Relaxed));
+        while self.is_atomic && begin.elapsed() < HANGS {
+            if self.half.poll(&self.half.main.cq).is_some_and(|wc| self.ends_atomic(&wc)) {
+                self.end_atomic();
             }
         }
     }
 
-    fn begin_add(&mut self) {
-        self.adds = true;
-        let op = SendOp::FetchAdd { remote: self.there.shared.at(0), add: 1 };
-        let into = self.buffer.sge(4096, 8);
-        post(&self.half.main, &[SendWr::new(ADD, op, &into).flags(SendFlags::SIGNALED)]);
+    fn begin_atomic(&mut self) {
+        self.is_atomic = true;
+        let op = self.atomics.next(self.there.shared, self.buffer.word(RESULT));
+        let into = self.buffer.sge(RESULT, 8);
+        post(&self.half.main, &[SendWr::new(ATOMIC, op, &into).flags(SendFlags::SIGNALED)]);
+    }
+
+    fn ends_atomic(&self, wc: &ibv_wc) -> bool {
+        wc.wr_id == ATOMIC && !is_recv(wc)
+    }
+
+    fn end_atomic(&mut self) {
+        self.is_atomic = false;
+        self.atomics.check(&self.half.found, self.buffer.word(RESULT));
     }
 
     /// Handles a request. Returns `false` at the last one.
@@ -143,13 +154,14 @@ impl Owner {
         let brief = self.use_brief(number, tells);
         self.use_offer(seen);
         let Offer { memory, number: offer, .. } = &self.offer;
-        let answer: Answer = [*offer, memory.addr, memory.key.into(), brief];
+        let answer: Answer = [number, *offer, memory.addr, memory.key.into(), brief];
         for (at, word) in answer.iter().enumerate() {
             self.buffer.word(8 * at as u64).store(*word, Relaxed);
         }
         post(
             &self.half.main,
-            &[SendWr::new(1, SendOp::Send, &self.buffer.sge(0, 32)).flags(SendFlags::SIGNALED)],
+            &[SendWr::new(1, SendOp::Send, &self.buffer.sge(0, size_of::<Answer>()))
+                .flags(SendFlags::SIGNALED)],
         );
         found.rounds.store(number, Release);
         true
@@ -251,7 +263,7 @@ impl Owner {
             if tells != 0 && brief.qp.query().0 == QpState::Reset {
                 brief.connect(tells as u32, PATIENCE);
                 for slot in 0..BRIEF_SENDS {
-                    let sge = self.buffer.sge(4096 + 8 + 256 * (1 + slot), 256);
+                    let sge = self.buffer.sge(RESULT + 256 * (1 + slot), 256);
                     brief.qp.post_recv(slot, &sge).expect("there is room");
                 }
             }
