@@ -62,8 +62,9 @@ impl Asker {
             if found.stop.load(Acquire) {
                 // The owner reads the number of the message.
                 self.buffer.word(TO_SEND).store(BYE, Relaxed);
-                self.post(&[SendWr::new(MARK, SendOp::Send, &self.buffer.sge(TO_SEND, HEAD))]);
-                self.wait(MARK);
+                self.post(&[SendWr::new(number, SendOp::Send, &self.buffer.sge(TO_SEND, HEAD))]);
+                // The owner answers when its last atomic is complete. Until then, the asker keeps its QP.
+                let _ = self.wait(number).and_then(|_| self.answer(number));
                 break;
             }
             if self.round(number).is_none() {
@@ -156,13 +157,17 @@ impl Asker {
             let sge = self.buffer.sge(TO_WRITE, OFFERED);
             post(&self.half.uc, &[SendWr::new(0, SendOp::Write(offered), &sge).flags(SendFlags::SIGNALED)]);
             let begin = Instant::now();
-            while self.half.poll(&self.half.uc.cq).is_none() {
+            let wc = loop {
+                if let Some(wc) = self.half.poll(&self.half.uc.cq) {
+                    break wc;
+                }
                 if begin.elapsed() > HANGS {
                     self.half.found.say("a WRITE on UC does not complete".to_owned());
                     return None;
                 }
                 std::thread::yield_now();
-            }
+            };
+            self.right(wc)?;
         }
         self.use_brief(brief)
     }

@@ -286,7 +286,7 @@ type Head = [u64; 7];
 type Answer = [u64; 5];
 /// The asker has sent all messages to the owner's brief QP.
 const SENT: u64 = u64::MAX;
-/// The asker ends.
+/// The asker ends. The owner's last answer consists of this word.
 const BYE: u64 = u64::MAX;
 
 /// The atomics of one process on the shared words. One atomic is outstanding at a time.

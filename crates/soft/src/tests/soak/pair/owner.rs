@@ -42,8 +42,11 @@ pub(super) struct Owner {
     /// The request before.
     last: u64,
     atomics: Atomics,
-    /// Whether an atomic is outstanding.
+    /// Whether an atomic is outstanding, and the number of outstanding answers.
     is_atomic: bool,
+    answers: u32,
+    /// Whether the asker has sent its last request.
+    is_told_bye: bool,
     brief: Option<Queue>,
     /// The range that the asker writes: its kind, offset and length. Then whether the WRITEs are a burst,
     /// and the byte that a single WRITE stores.
@@ -72,6 +75,8 @@ impl Owner {
             last: 0,
             atomics: Atomics::default(),
             is_atomic: false,
+            answers: 0,
+            is_told_bye: false,
             brief: None,
             watched: None,
             promises_order: promised != 0,
@@ -81,40 +86,70 @@ impl Owner {
     }
 
     pub(super) fn run(mut self) {
-        let found = self.half.found.clone();
+        // A failure is a finding, so it needs no other handling.
+        let _ = self.answer_all();
+    }
+
+    fn answer_all(&mut self) -> Option<()> {
         let mut empty = 0;
-        loop {
+        while !self.is_told_bye {
             if !self.is_atomic {
                 self.begin_atomic();
             }
-            let cq = self.half.main.cq.clone();
-            let Some(wc) = self.half.poll(&cq) else {
-                empty += 1;
-                if self.watched.is_some() {
-                    self.watch();
+            match self.half.poll(&self.half.main.cq) {
+                Some(wc) => self.take(&wc)?,
+                None => {
+                    empty += 1;
+                    if self.watched.is_some() {
+                        self.watch();
+                    }
+                    if empty % 4 == 0 {
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
                 }
-                if empty % 4 == 0 {
-                    std::thread::sleep(Duration::from_micros(50));
-                }
-                continue;
-            };
-            if WcStatus::from_c(wc.status) != Some(WcStatus::Success) {
-                let status = WcStatus::from_c(wc.status);
-                found.say(format!("{:#x} of {:#x} of the owner ends with {status:?}", wc.wr_id, wc.opcode));
-                return;
-            }
-            if self.ends_atomic(&wc) {
-                self.end_atomic();
-            } else if is_recv(&wc) && !self.receive(wc.wr_id, wc.byte_len as usize) {
-                break;
             }
         }
+        // The asker destroys its QP when it has the last answer. An atomic that was still outstanding then
+        // would get no response.
+        self.take_until("last atomic", |owner| !owner.is_atomic)?;
+        self.post_answer(&[BYE; 5]);
+        self.take_until("last answer", |owner| owner.answers == 0)
+    }
+
+    /// Handles a completion. Returns `None` if it has an error.
+    fn take(&mut self, wc: &ibv_wc) -> Option<()> {
+        let status = WcStatus::from_c(wc.status);
+        if status != Some(WcStatus::Success) {
+            let (number, opcode) = (wc.wr_id, wc.opcode);
+            self.half.found.say(format!("{number:#x} of {opcode:#x} of the owner ends with {status:?}"));
+            return None;
+        }
+        if is_recv(wc) {
+            self.receive(wc.wr_id, wc.byte_len as usize);
+        } else if wc.wr_id == ATOMIC {
+            self.is_atomic = false;
+            self.atomics.check(&self.half.found, self.buffer.word(RESULT));
+        } else {
+            self.answers -= 1;
+        }
+        Some(())
+    }
+
+    /// Handles completions until `is_over` returns `true`. Returns `None` if this takes too long, or if a
+    /// completion has an error. `what` names the awaited request.
+    fn take_until(&mut self, what: &str, is_over: impl Fn(&Owner) -> bool) -> Option<()> {
         let begin = Instant::now();
-        while self.is_atomic && begin.elapsed() < HANGS {
-            if self.half.poll(&self.half.main.cq).is_some_and(|wc| self.ends_atomic(&wc)) {
-                self.end_atomic();
+        while !is_over(self) {
+            if let Some(wc) = self.half.poll(&self.half.main.cq) {
+                self.take(&wc)?;
+            } else if begin.elapsed() > HANGS {
+                self.half.found.say(format!("the owner's {what} does not complete"));
+                return None;
+            } else {
+                std::thread::sleep(Duration::from_micros(10));
             }
         }
+        Some(())
     }
 
     fn begin_atomic(&mut self) {
@@ -124,23 +159,15 @@ impl Owner {
         post(&self.half.main, &[SendWr::new(ATOMIC, op, &into).flags(SendFlags::SIGNALED)]);
     }
 
-    fn ends_atomic(&self, wc: &ibv_wc) -> bool {
-        wc.wr_id == ATOMIC && !is_recv(wc)
-    }
-
-    fn end_atomic(&mut self) {
-        self.is_atomic = false;
-        self.atomics.check(&self.half.found, self.buffer.word(RESULT));
-    }
-
-    /// Handles a request. Returns `false` at the last one.
-    fn receive(&mut self, slot: u64, len: usize) -> bool {
+    /// Handles a request.
+    fn receive(&mut self, slot: u64, len: usize) {
         let (inbox, found) = (self.half.inbox, self.half.found.clone());
         let head: Head = std::array::from_fn(|n| inbox.word(slot * RECV_BYTES + 8 * n as u64).load(Relaxed));
         let [number, kind, offset, range, is_burst, seen, tells] = head;
         self.check_before(slot);
         if number == BYE {
-            return false;
+            self.is_told_bye = true;
+            return;
         }
         if number != self.last + 1 || len != length(number) {
             found.say(format!("request {number} of {len} bytes comes after {}", self.last));
@@ -155,16 +182,17 @@ impl Owner {
         self.use_offer(seen);
         let Offer { memory, number: offer, .. } = &self.offer;
         let answer: Answer = [number, *offer, memory.addr, memory.key.into(), brief];
+        self.post_answer(&answer);
+        found.rounds.store(number, Release);
+    }
+
+    fn post_answer(&mut self, answer: &Answer) {
         for (at, word) in answer.iter().enumerate() {
             self.buffer.word(8 * at as u64).store(*word, Relaxed);
         }
-        post(
-            &self.half.main,
-            &[SendWr::new(1, SendOp::Send, &self.buffer.sge(0, size_of::<Answer>()))
-                .flags(SendFlags::SIGNALED)],
-        );
-        found.rounds.store(number, Release);
-        true
+        let from = self.buffer.sge(0, size_of::<Answer>());
+        post(&self.half.main, &[SendWr::new(1, SendOp::Send, &from).flags(SendFlags::SIGNALED)]);
+        self.answers += 1;
     }
 
     /// Checks the buffer of the request before. By now, it has the bytes of the WRITE that followed.
