@@ -11,6 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
@@ -25,17 +26,25 @@ pub(super) enum Harm {
     FullShm,
     /// The process overwrites random words of its own segment, again and again.
     Hostile,
+    /// The thread sleeps, while other threads of the process go on.
+    Hold,
+    /// The thread gets `SCHED_IDLE` beside load, with all processes of the case on one processor.
+    Idle,
 }
 
 impl Harm {
-    pub(super) const ALL: [Harm; 6] =
-        [Harm::Stop, Harm::Kill, Harm::NoFiles, Harm::NoMemory, Harm::FullShm, Harm::Hostile];
+    pub(super) const ALL: [Harm; 8] = {
+        use Harm::*;
+        [Stop, Kill, NoFiles, NoMemory, FullShm, Hostile, Hold, Idle]
+    };
 
     pub(super) fn named(name: &str) -> Option<Harm> {
         Harm::ALL.into_iter().find(|harm| format!("{harm:?}") == name)
     }
 }
 
+/// How long a thread is held.
+pub(super) const HELD: Duration = Duration::from_millis(300);
 /// The line that a process prints when it reaches the armed point.
 pub(super) const REACHED: &str = "reached";
 /// The file that fills /dev/shm.
@@ -70,6 +79,12 @@ fn strike() {
         Harm::Hostile => {
             HOSTILE.store(true, SeqCst);
             misbehave();
+        }
+        Harm::Hold => std::thread::sleep(HELD),
+        Harm::Idle => {
+            let priority = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the parameter outlives the call.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
         }
     }
 }
