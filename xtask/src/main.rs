@@ -11,6 +11,7 @@ mod initramfs;
 mod kernel;
 mod long;
 mod packages;
+mod page_length;
 mod peers;
 mod prose;
 mod qemu;
