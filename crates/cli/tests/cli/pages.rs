@@ -12,6 +12,8 @@
 //! - `<!-- tested: FILE TEST -->` names the test that executes such commands.
 //! - `<!-- not executed: REASON -->` states why nothing executes them.
 //!
+//! If a command writes an SVG, the SVG equals the picture of this name in `docs`.
+//!
 //! A line `...` in an output stands for omitted lines. A `toml` block that begins with `# NAME.toml` is a
 //! file that the page's commands use.
 
@@ -157,6 +159,25 @@ fn folder_of(page: &Path, blocks: &[FencedBlock]) -> PathBuf {
     folder
 }
 
+/// Compares the SVGs that a page's commands have written to their folder with the pictures in `docs`, or
+/// replaces the pictures. Returns a text about each difference.
+fn checked_pictures(folder: &Path) -> Vec<String> {
+    let mut failures = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder of a page").flatten() {
+        let drawn = entry.path();
+        if drawn.extension().is_none_or(|ending| ending != "svg") {
+            continue;
+        }
+        let picture = root().join("docs").join(entry.file_name());
+        if std::env::var_os("DOORBELL_BLESS").is_some() {
+            std::fs::copy(&drawn, &picture).expect("a picture can be written");
+        } else if std::fs::read(&drawn).ok() != std::fs::read(&picture).ok() {
+            failures.push(format!("{} differs from {}", picture.display(), drawn.display()));
+        }
+    }
+    failures
+}
+
 /// Checks a page, or rewrites it. Returns a text about each failure.
 fn checked(page: &Path, kind: &str) -> Vec<String> {
     let text = std::fs::read_to_string(page).expect("a page is text");
@@ -187,6 +208,7 @@ fn checked(page: &Path, kind: &str) -> Vec<String> {
         }
         lines.splice(block.line + 1..block.line + 1 + block.lines.len(), new);
     }
+    failures.extend(checked_pictures(&folder));
     if std::env::var_os("DOORBELL_BLESS").is_some() {
         std::fs::write(page, lines.join("\n") + "\n").expect("a page can be written");
         failures.clear();
