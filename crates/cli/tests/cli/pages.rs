@@ -3,7 +3,8 @@
 //! A fenced block that begins with `$ ` has one of these info strings:
 //!
 //! - `console`: this test executes its commands.
-//! - `console long`: `cargo xtask long` executes its commands.
+//! - `console long`: `cargo xtask long` executes its commands. The line before it has the commit that last
+//!   changed the output, with its date.
 //! - `console ci`: the tests of `doorbell-soft-so` execute its commands.
 //! - `console illustration`: nothing executes its commands, because their output depends on the machine.
 //!
@@ -257,6 +258,15 @@ fn each_command_on_a_page_is_executed_or_marked() {
     assert!(unmarked.is_empty(), "blocks without a mark, or with a mark and no command\n{unmarked}");
 }
 
+/// Whether a line names a commit and its date, as in `commit d150ec08 (2026-11-27)`.
+fn has_commit(line: &str) -> bool {
+    let named = line.split_once("commit ").and_then(|(_, named)| named.split_once(" ("));
+    named.is_some_and(|(commit, date)| {
+        let starts_with_digit = date.starts_with(|c: char| c.is_ascii_digit());
+        commit.len() >= 8 && commit.chars().all(|c| c.is_ascii_hexdigit()) && starts_with_digit
+    })
+}
+
 /// The fault of the comment line before a `sh` block, if it has one.
 fn fault_of_mark(line: &str) -> Option<&'static str> {
     let mark = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->")).unwrap_or_default();
@@ -271,7 +281,7 @@ fn fault_of_mark(line: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn each_block_of_commands_without_output_has_a_test_or_a_reason() {
+fn each_block_that_no_test_executes_has_a_mark() {
     let is_command = |line: &String| line.starts_with("cargo ") || line.starts_with("doorbell ");
     let mut faults = String::new();
     for page in pages() {
@@ -279,6 +289,7 @@ fn each_block_of_commands_without_output_has_a_test_or_a_reason() {
         for block in blocks(&text) {
             let fault = match &*block.info {
                 "sh" => fault_of_mark(&block.before),
+                "console long" if !has_commit(&block.before) => Some("no commit and date"),
                 "" if block.lines.first().is_some_and(is_command) => Some("not marked as sh"),
                 _ => None,
             };
@@ -292,6 +303,7 @@ fn each_block_of_commands_without_output_has_a_test_or_a_reason() {
 
 #[test]
 fn a_mark_names_a_test_or_a_reason() {
+    assert!(has_commit("equal since commit d150ec08 (2026-11-27):") && !has_commit("since commit d150ec08:"));
     let this = "crates/cli/tests/cli/pages.rs a_mark_names_a_test_or_a_reason";
     assert_eq!(fault_of_mark(&format!("<!-- tested: {this} -->")), None);
     assert_eq!(fault_of_mark(&format!("<!-- tested: {this}s -->")), Some("no such test"));
