@@ -322,6 +322,127 @@ static void completions(struct end *a) {
     EXPECT(!ibv_destroy_cq(to));
 }
 
+/* The calls of refusals.rs that create, change or destroy objects. C programs leave out the limits of a device,
+   functions of driver.h, and null pointers that rdma-core follows. */
+static void objects(struct end *a) {
+    REFUSED(EINVAL, ibv_create_cq(a->context, 0, NULL, NULL, 0));
+    errno = 0;
+    UNLESS("ibv_create_qp of no type: EINVAL", !make(a->pd, a->cq, 99, NULL) && errno == EOPNOTSUPP);
+    struct ibv_qp_init_attr large = { .send_cq = a->cq, .recv_cq = a->cq, .qp_type = IBV_QPT_RC,
+        .cap = { UINT32_MAX, 1, 1, 1, 0 } };
+    REFUSED(EINVAL, ibv_create_qp(a->pd, &large));
+    struct ibv_ah_attr way = path(1);
+    way.port_num = 2;
+    REFUSED(EINVAL, ibv_create_ah(a->pd, &way));
+    way = path(1);
+    way.grh.sgid_index = port.gid_tbl_len;
+    REFUSED(EINVAL, ibv_create_ah(a->pd, &way));
+    way = path(0);
+    if (is_roce())
+        REFUSED(EINVAL, ibv_create_ah(a->pd, &way));
+    char *memory = calloc(1, 4096);
+    struct ibv_mr *empty = ibv_reg_mr(a->pd, memory, 0, 0);
+    UNLESS("ibv_reg_mr of 0 bytes: success", !empty && errno == EINVAL);
+    EXPECT(!empty || !ibv_dereg_mr(empty));
+    REFUSED(EOPNOTSUPP, ibv_reg_dmabuf_mr(a->pd, 0, 8, 0, 0, 0));
+    REFUSED(EOPNOTSUPP, ibv_import_pd(a->context, 0));
+    REFUSED(EINVAL, ibv_alloc_mw(a->pd, 3));
+    struct ibv_mr *mr = ibv_reg_mr(a->pd, memory, 4096, ALL);
+    NEED(mr);
+    if (!is_soft_roce)
+        EXPECT(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0) && errno == EINVAL);
+    EXPECT(ibv_dealloc_pd(a->pd) == EBUSY);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(a->context);
+    struct ibv_cq *cq = ibv_create_cq(a->context, 4, NULL, channel, 0);
+    struct ibv_pd *pd = ibv_alloc_pd(a->context);
+    struct ibv_srq_init_attr of_srq = { .attr = { 2, 1, 0 } };
+    struct ibv_srq *srq = ibv_create_srq(pd, &of_srq);
+    struct ibv_qp *qp = make(pd, cq, IBV_QPT_RC, srq);
+    NEED(channel && cq && pd && srq && qp);
+    EXPECT(ibv_destroy_comp_channel(channel) == EBUSY);
+    EXPECT(ibv_destroy_cq(cq) == EBUSY);
+    EXPECT(ibv_destroy_srq(srq) == EBUSY);
+    EXPECT(ibv_resize_cq(cq, 0) == EINVAL);
+    struct ibv_srq_attr too_much = { .max_wr = 2, .srq_limit = 100 };
+    EXPECT(ibv_modify_srq(srq, &too_much, IBV_SRQ_LIMIT) == EINVAL);
+    UNLESS("ibv_modify_srq by no known bit: success", ibv_modify_srq(srq, &too_much, 4) == EINVAL);
+    struct ibv_srq_attr more = { .max_wr = 4 };
+    UNLESS("ibv_modify_srq: IBV_SRQ_MAX_WR", ibv_modify_srq(srq, &more, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
+    struct ibv_qp_attr unknown = { .qp_state = IBV_QPS_RESET };
+    UNLESS("ibv_modify_qp by no known bit: EOPNOTSUPP", ibv_modify_qp(qp, &unknown, 1 << 30) == EINVAL);
+    EXPECT(ibv_detach_mcast(qp, &gid, 1) == EINVAL);
+    EXPECT(!ibv_destroy_qp(qp) && ibv_dealloc_pd(pd) == EBUSY && !ibv_destroy_srq(srq) && !ibv_dealloc_pd(pd));
+    EXPECT(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_destroy_comp_channel(channel));
+}
+
+/* The calls of refusals.rs that ask for objects which do not exist. */
+static void queries(struct end *a) {
+    struct ibv_port_attr about;
+    struct ibv_gid_entry entry;
+    union ibv_gid other;
+    uint16_t pkey;
+    EXPECT(ibv_query_port(a->context, 2, &about) == EINVAL);
+    EXPECT(ibv_query_gid(a->context, 1, port.gid_tbl_len, &other) == -1 && errno == EINVAL);
+    EXPECT(ibv_query_gid_ex(a->context, 2, 0, &entry, 0) == EINVAL);
+    EXPECT(ibv_query_gid_ex(a->context, 1, 0, &entry, 1) == EINVAL);
+    EXPECT(ibv_query_gid_table(a->context, &entry, 0, 0) == -EINVAL);
+    EXPECT(ibv_query_pkey(a->context, 1, 1, &pkey) == -1);
+    UNLESS("ibv_query_pkey: ENOENT", errno == EINVAL);
+    EXPECT(ibv_get_pkey_index(a->context, 1, 7) == -1);
+    UNLESS("ibv_get_pkey_index: ENOENT", errno == EINVAL);
+    struct ibv_qp *qp = make(a->pd, a->cq, IBV_QPT_RC, NULL);
+    struct ibv_ece options = { 0 };
+    NEED(qp);
+    EXPECT(ibv_query_ece(qp, &options) == EOPNOTSUPP);
+    EXPECT(ibv_set_ece(qp, &options) == EOPNOTSUPP);
+    EXPECT(!ibv_destroy_qp(qp));
+    struct ibv_wc wc = { 0 };
+    struct ibv_grh grh = { 0 };
+    struct ibv_ah_attr back;
+    UNLESS("ibv_init_ah_from_wc of no port: success", ibv_init_ah_from_wc(a->context, 2, &wc, &grh, &back));
+}
+
+/* The calls of refusals.rs that post and poll. */
+static void posts(struct end *a) {
+    char *memory = calloc(1, 4096);
+    struct ibv_mr *mr = ibv_reg_mr(a->pd, memory, 4096, ALL);
+    struct ibv_qp *qp = make(a->pd, a->cq, IBV_QPT_RC, NULL), *new = make(a->pd, a->cq, IBV_QPT_RC, NULL);
+    struct ibv_srq_init_attr of_srq = { .attr = { 2, 1, 0 } };
+    struct ibv_srq *srq = ibv_create_srq(a->pd, &of_srq);
+    NEED(mr && qp && new && srq);
+    connected(qp, qp->qp_num);
+    struct ibv_sge sges[64] = { { (uintptr_t)memory, 8, mr->lkey } };
+    struct ibv_send_wr wr = { .sg_list = sges, .num_sge = 64, .opcode = IBV_WR_SEND }, *bad = NULL;
+    EXPECT(ibv_post_send(qp, &wr, &bad) == EINVAL && bad == &wr);
+    wr.num_sge = 1;
+    bad = NULL;
+    EXPECT(ibv_post_send(new, &wr, &bad) == EINVAL);
+    UNLESS("ibv_post_send in RESET: bad_wr null", bad == &wr);
+    wr.opcode = 99;
+    UNLESS("ibv_post_send of no opcode: success", ibv_post_send(qp, &wr, &bad) == EINVAL && bad == &wr);
+    struct ibv_recv_wr recv = { .sg_list = sges, .num_sge = 64 }, *bad_recv = NULL;
+    EXPECT(ibv_post_recv(qp, &recv, &bad_recv) == EINVAL && bad_recv == &recv);
+    EXPECT(ibv_post_srq_recv(srq, &recv, &bad_recv) == EINVAL && bad_recv == &recv);
+    recv.num_sge = 1;
+    bad_recv = NULL;
+    EXPECT(ibv_post_recv(new, &recv, &bad_recv) == EINVAL);
+    UNLESS("ibv_post_recv in RESET: bad_wr null", bad_recv == &recv);
+    int taken = 0, answer;
+    while (!(answer = ibv_post_srq_recv(srq, &recv, &bad_recv)) && taken < 64)
+        taken++;
+    EXPECT(answer == ENOMEM && taken >= 2);
+    struct ibv_wc wc;
+    UNLESS("ibv_poll_cq of -1: 0", ibv_poll_cq(a->cq, -1, &wc) < 0);
+    struct ibv_cq_init_attr_ex of_cq = { .cqe = 4 };
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(a->context, &of_cq);
+    struct ibv_poll_cq_attr none = { 0 }, unknown = { 1 };
+    NEED(cq);
+    UNLESS("ibv_start_poll by no known bit: ENOENT", ibv_start_poll(cq, &unknown) == EINVAL);
+    EXPECT(ibv_start_poll(cq, &none) == ENOENT);
+    EXPECT(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) && !ibv_destroy_srq(srq));
+    EXPECT(!ibv_destroy_qp(new) && !ibv_destroy_qp(qp) && !ibv_dereg_mr(mr));
+}
+
 int main(int count, char **arguments) {
     (void)arguments;
     is_soft_roce = count > 1;
@@ -335,6 +456,9 @@ int main(int count, char **arguments) {
     advice(&a);
     clocks(&a);
     completions(&a);
+    objects(&a);
+    queries(&a);
+    posts(&a);
     EXPECT(!ibv_destroy_cq(a.cq) && !ibv_dealloc_pd(a.pd) && !ibv_close_device(a.context));
     printf("calls: %d answered, %d known differences, %d failures\n", answers, differences, failures);
     return failures != 0;
