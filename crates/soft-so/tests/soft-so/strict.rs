@@ -30,6 +30,7 @@ fn program() {
         "limits" => exceed_limits(),
         "mtu" => exceed_path_mtu(),
         "undeclared" => build_undeclared(),
+        "setters" => set_payload_twice(),
         "memlock" => exceed_memlock(),
         "file" => register_file(),
         "datagram" => lose_datagram(),
@@ -143,19 +144,44 @@ fn build_undeclared() {
     node.add_extended_qp();
     node.connect(0, &node.endpoint(0));
     node.post_recv(0, 1, &[(4096, 64)]);
-    let target = node.endpoint(0).at(64);
+    let (target, sge) = (node.endpoint(0).at(64), node.sges(&[(0, 8)])[0]);
+    // SAFETY: the QP is live, and is an extended QP.
+    unsafe {
+        let qp = node.qps[0].cast::<ibv_qp_ex>();
+        let set_sge = || (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length);
+        (*qp).wr_start.expect("served")(qp);
+        (*qp).wr_flags = SIGNALED;
+        for _ in 0..2 {
+            (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
+            set_sge();
+        }
+        (*qp).wr_send.expect("served")(qp);
+        set_sge();
+        assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
+    }
+    node.completions(4);
+}
+
+/// Builds a WRITE whose payload is set by two calls.
+fn set_payload_twice() {
+    let mut node = Node::open(8192, 0);
+    /// `IBV_QP_EX_WITH_RDMA_WRITE`.
+    const WITH_RDMA_WRITE: u64 = 1;
+    node.add_extended_qp_for(WITH_RDMA_WRITE);
+    node.connect(0, &node.endpoint(0));
+    let (target, sge) = (node.endpoint(0).at(64), node.sges(&[(0, 8)])[0]);
     // SAFETY: the QP is live, and is an extended QP.
     unsafe {
         let qp = node.qps[0].cast::<ibv_qp_ex>();
         (*qp).wr_start.expect("served")(qp);
         (*qp).wr_flags = SIGNALED;
+        (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
         for _ in 0..2 {
-            (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
+            (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length);
         }
-        (*qp).wr_send.expect("served")(qp);
         assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
     }
-    node.completions(4);
+    node.completions(1);
 }
 
 /// Registers more memory than the process may lock. A privileged process drops the privilege first.
@@ -303,6 +329,7 @@ fn what_would_not_work_on_a_nic_ends_the_program() {
         ("freed-recv", "is deregistered while 3 RECVs of receive queue "),
         ("mtu", "needs packets of 1025 bytes, but path_mtu is 4096 here and 1024 at QP 0x"),
         ("undeclared", "was not created with IBV_QP_EX_WITH_RDMA_WRITE: with the driver of a NIC"),
+        ("setters", "was built with 2 calls that set its payload, such as ibv_wr_set_sge(3)"),
         ("memlock", "but a NIC's driver may pin only 16 KiB (RLIMIT_MEMLOCK"),
         ("limits", "may have 4 READs and atomics outstanding (max_rd_atomic), but QP 0x"),
     ];
