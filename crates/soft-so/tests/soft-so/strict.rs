@@ -251,7 +251,11 @@ fn lose_datagram() {
     }
 }
 
-/// Checks that in strict mode, fetched bytes appear only when their completion is polled.
+/// `IBV_SEND_FENCE` of verbs.h.
+const FENCED: u32 = 1;
+
+/// Checks that in strict mode, fetched bytes appear only when their completion is polled, or when a fenced
+/// request needs them.
 fn look_early() {
     let node = looped();
     let own = node.endpoint(0);
@@ -270,6 +274,24 @@ fn look_early() {
     assert!(node.is_all(3000, 16, 0xdb));
     node.completions(1);
     assert!(node.is_all(3000, 16, 5) && node.read(4096, 1) == [3]);
+    // A fenced request sends the results of earlier requests, although they were not polled.
+    let list = [
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(3000, 16)], flags: 0 },
+        Wr { op: SendOp::Write(own.at(5000)), buffers: &[(3000, 16)], flags: FENCED },
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(3100, 16)], flags: SIGNALED },
+    ];
+    node.post(0, &list);
+    assert!(node.is_all(5000, 16, 5) && node.is_all(3100, 16, 0xdb));
+    node.completions(1);
+    assert!(node.is_all(3100, 16, 5));
+    // It does so, too, if the list waits, here for a RECV.
+    node.fill(5000, 16, 0);
+    node.post(0, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: 0 }]);
+    node.post(0, &list);
+    assert!(node.is_all(5000, 16, 0) && node.is_all(3000, 16, 0xdb));
+    node.post_recv(0, 1, &[(6000, 16)]);
+    node.completions(2);
+    assert!(node.is_all(5000, 16, 5) && node.is_all(3100, 16, 5));
     // A READ that fails leaves no result.
     node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(3000, 16)], flags: SIGNALED }]);
     node.completion(WcStatus::RemAccessErr);
