@@ -177,8 +177,9 @@ fn reported(program: &'static str, options: &str, by_hand: &str) -> Drawn {
     Drawn { link: Link::Ib, program, options: words(options), of_server: None, by_hand }
 }
 
+/// The program of a bug report has max_rd_atomic 1.
 #[test]
-fn the_programs_of_bug_reports_are_simulated_as_if_their_options_were_typed() {
+fn reads_are_simulated_with_the_max_rd_atomic_of_the_program() {
     // With 1, each READ takes a round trip of 2.5 us.
     for (most, mops) in [(1, "0.40"), (16, "1.65")] {
         let options = format!("-o {most} -s 4096 -n 2000");
@@ -188,6 +189,11 @@ fn the_programs_of_bug_reports_are_simulated_as_if_their_options_were_typed() {
         let Some(rate) = read.compare("max_rd_atomic", SHORT) else { return };
         assert_eq!(format!("{rate:.2}"), mops, "{options}");
     }
+}
+
+/// The statistics of this command line had a window of 127.
+#[test]
+fn a_window_of_64_is_simulated() {
     // 512 WRITEs of 64 KiB are outstanding, which take longer than the short time.
     let by_hand =
         "--verb write --transport rc --size 65536 --qps 8 --window-per-qp 64 --signal-every 1 --no-inline";

@@ -148,18 +148,26 @@ fn build_undeclared() {
     // SAFETY: the QP is live, and is an extended QP.
     unsafe {
         let qp = node.qps[0].cast::<ibv_qp_ex>();
-        let set_sge = || (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length);
         (*qp).wr_start.expect("served")(qp);
         (*qp).wr_flags = SIGNALED;
         for _ in 0..2 {
             (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
-            set_sge();
+            set_sge(qp, &sge);
         }
         (*qp).wr_send.expect("served")(qp);
-        set_sge();
+        set_sge(qp, &sge);
         assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
     }
     node.completions(4);
+}
+
+/// Sets the payload of the last request of the list.
+///
+/// # Safety
+/// The QP is live, between `ibv_wr_start` and `ibv_wr_complete`.
+unsafe fn set_sge(qp: *mut ibv_qp_ex, sge: &ibv_sge) {
+    // SAFETY: vouched for by the caller.
+    unsafe { (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length) };
 }
 
 /// Builds a WRITE whose payload is set by two calls.
@@ -177,7 +185,7 @@ fn set_payload_twice() {
         (*qp).wr_flags = SIGNALED;
         (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
         for _ in 0..2 {
-            (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length);
+            set_sge(qp, &sge);
         }
         assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
     }
