@@ -135,7 +135,7 @@ impl Asker {
 
     fn round(&mut self, number: u64) -> Option<()> {
         let kind = number as usize % KINDS;
-        let is_burst = number / KINDS as u64 % 2 == 0;
+        let is_burst = (number / KINDS as u64).is_multiple_of(2);
         let (offset, len) = match is_burst {
             true if kind == PRIVATE => (number * 8 % 64, 1 + (number * 37 % 150) as usize),
             true => (number * 3 % 16, 1 + (number * 37 % 150) as usize),
