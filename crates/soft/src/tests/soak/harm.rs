@@ -7,6 +7,7 @@ use crate::memory::segment::Segment;
 use crate::point::{Point, arm};
 use crate::rings::completions::RingPlace;
 use crate::rings::recvs::stride;
+use crate::sync::thread_id;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
@@ -53,6 +54,8 @@ pub(super) const FILLER: &str = "/dev/shm/soak-filler";
 /// The number of the prepared harm, and its random seed.
 static DUE: AtomicU32 = AtomicU32::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
+/// The thread with `SCHED_IDLE`; 0 if there is none.
+static IDLE: AtomicU32 = AtomicU32::new(0);
 /// Whether this process corrupts its segment.
 static HOSTILE: AtomicBool = AtomicBool::new(false);
 
@@ -82,11 +85,17 @@ fn strike() {
         }
         Harm::Hold => std::thread::sleep(HELD),
         Harm::Idle => {
-            let priority = libc::sched_param { sched_priority: 0 };
-            // SAFETY: the parameter outlives the call.
-            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) };
+            IDLE.store(thread_id(), SeqCst);
+            schedule(0, libc::SCHED_IDLE);
         }
     }
+}
+
+/// Sets the scheduling policy of a thread; 0 is this thread.
+fn schedule(thread: u32, policy: libc::c_int) {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter outlives the call.
+    unsafe { libc::sched_setscheduler(thread as libc::pid_t, policy, &priority) };
 }
 
 /// Bytes that remain for small allocations. A Rust program aborts if it cannot make these.
@@ -116,9 +125,14 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) {
     }
 }
 
-/// Ends the harm: restores the resource limits, and stops corrupting the segment.
+/// Ends the harm: restores the resource limits and the scheduling policy, and stops corrupting the segment.
+/// Without privileges, the kernel may refuse to restore the policy.
 pub(super) fn relent() {
     HOSTILE.store(false, SeqCst);
+    let idle = IDLE.swap(0, SeqCst);
+    if idle != 0 {
+        schedule(idle, libc::SCHED_OTHER);
+    }
     for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: getrlimit(2) fills the struct in before it is read.

@@ -95,12 +95,12 @@ impl Case {
             }
             return Err(wrong);
         }
+        std::thread::sleep(if self.harm == Harm::Idle { SLOW } else { HELD });
         match self.harm {
-            Harm::Idle => std::thread::sleep(SLOW),
-            _ => std::thread::sleep(HELD),
-        }
-        if self.harm == Harm::Stop {
-            members[caught].signal(libc::SIGCONT);
+            Harm::Stop => members[caught].signal(libc::SIGCONT),
+            // Beside the load of other cases, the thread would get no processor for minutes.
+            Harm::Idle => drop(members[caught].ask("relent")?),
+            _ => {}
         }
         Ok(())
     }
