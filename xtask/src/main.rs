@@ -11,6 +11,7 @@ mod initramfs;
 mod kernel;
 mod long;
 mod packages;
+mod page_length;
 mod peers;
 mod prose;
 mod qemu;
@@ -34,8 +35,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   long            runs the checks that take hours, once per issue: the first command on a fresh clone, instructions
                   per verb of both profiles, long commands on pages, AddressSanitizer and soaks
   prose [--worst N] [PATH...]
-                  measures the sentences of pages and comments, lists the N worst (20 by default), and fails beyond
-                  the limits of docs/notes/prose.md; PATH is a file, a folder, or - for standard input
+                  measures the sentences of pages and comments, lists the N worst (20 by default), counts the words
+                  of pages, and fails beyond the limits of docs/notes/prose.md; PATH is a file, a folder, or - for
+                  standard input
   instructions [PROFILE]
                   prints the instructions per verb of a build profile (release by default), for docs/speed.md
   first-run       measures the README's first command on a fresh clone three times, without the download

@@ -1,12 +1,16 @@
 //! Measures the sentences of pages and comments against the limits of `docs/notes/prose.md`.
 
 use crate::command::{Problem, Task, failed};
+use crate::page_length::PageLength;
 use crate::workspace::root;
 use doorbell_prose::{Measure, Passage, ProseLimits, Sentence};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
+
+/// Pages, and the folder of pages.
+const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LIMITATIONS.md", "docs"];
 
 /// Number of worst sentences to list, unless `--worst` states another.
 const WORST: usize = 20;
@@ -79,9 +83,11 @@ impl Unit {
     }
 }
 
-/// Measures pages and comments. The exit code is 1 if a unit exceeds a limit.
+/// Measures pages and comments, and counts the words of all pages unless paths are stated. The exit code is 1
+/// if a limit is exceeded.
 pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     let units = units(&options.paths)?;
+    let length = if options.paths.is_empty() { Some(page_length()?) } else { None };
     say!("{:<44} sentences   mean  >35 %  odd %  refs/100", "");
     for unit in &units {
         let measure = unit.measure();
@@ -98,12 +104,21 @@ pub(crate) fn run(options: &ProseOptions) -> Task<u8> {
     }
     list_worst(&units, options.worst);
     let beyond = list_breaches(&units);
-    Ok(u8::from(beyond))
+    if let Some(length) = &length {
+        say!("{length}");
+    }
+    Ok(u8::from(beyond || length.is_some_and(|length| length.is_beyond())))
 }
 
-/// A step of `cargo xtask test`. Fails if a page, or the comments or messages of a crate, exceed a limit.
+/// A step of `cargo xtask test`. Fails if a page, the comments or messages of a crate, or the length of all
+/// pages exceed a limit.
 pub(crate) fn check() -> Task<()> {
-    match list_breaches(&units(&[])?) {
+    let beyond = list_breaches(&units(&[])?);
+    let length = page_length()?;
+    if length.is_beyond() {
+        say!("{length}");
+    }
+    match beyond || length.is_beyond() {
         false => Ok(()),
         true => Err(Problem::Failed("prose is beyond the limits of docs/notes/prose.md".into())),
     }
@@ -162,9 +177,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
         }
     }
     if paths.is_empty() {
-        for path in
-            ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LIMITATIONS.md", "docs", "crates", "xtask"]
-        {
+        for path in PAGES.into_iter().chain(["crates", "xtask"]) {
             collect(&root().join(path), &mut files)?;
         }
     }
@@ -177,6 +190,21 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
         take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text);
     }
     Ok(units.into_values().collect())
+}
+
+/// The length of all pages.
+fn page_length() -> Task<PageLength> {
+    let root = root();
+    let mut files = Vec::new();
+    for path in PAGES {
+        collect(&root.join(path), &mut files)?;
+    }
+    let mut length = PageLength::default();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
+        let page = fs::read_to_string(file).map_err(|error| failed(file.display(), error))?;
+        length.add(file.strip_prefix(&root).unwrap_or(file), &page);
+    }
+    Ok(length)
 }
 
 /// Adds the files with prose below a path to `files`.

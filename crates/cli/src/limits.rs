@@ -30,7 +30,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let limits = doorbell_lab::limits(&profiles, &workload);
     let classes = doorbell_lab::limits_of_classes(&profiles, &workload);
     let run = Run::verbs(profiles, workload.clone());
-    let (extrapolates, supports) = (doorbell_lab::extrapolates(&run), doorbell_lab::supports(&run));
+    let (extrapolates, supports) = (run.extrapolates(), run.supports());
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
     let told = Told {
         load: None,

@@ -17,7 +17,7 @@ use crate::signals::Interrupt;
 use crate::trace::{self, Watched};
 use doorbell_lab::uncertainty::{self, Uncertainty};
 use doorbell_lab::{
-    Asked, Control, Given, Known, Loaded, Loads, Outcome, OutcomeOf, Run, SimulateError, Watch, Work,
+    Asked, Control, Given, Known, Loaded, Loads, Outcome, OutcomeOf, Run, SimulateError, Watch,
 };
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let given = typed.given().map_err(Exit::bad_input)?;
     // Everything is checked before the capacity for a load is measured.
     let (asked, run) = asked(&doorbell_lab::at_some_rate(given.clone()).map_err(Exit::bad_input)?)?;
-    let over_tcp = is_over_tcp(&run);
+    let over_tcp = run.is_over_tcp();
     if over_tcp && args.trace.pcap.is_some() {
         return Err(Exit::bad_input(
             "--pcap captures packets of QPs only, not frames of kernel TCP: use --trace to see them",
@@ -80,8 +80,8 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
             load: load.as_ref(),
             typed: Some(&typed),
             unit: if run.is_of_system() { "Mrps" } else { "Mops" },
-            extrapolates: &doorbell_lab::extrapolates(&run),
-            supports: &doorbell_lab::supports(&run),
+            extrapolates: &run.extrapolates(),
+            supports: &run.supports(),
             uncertainty,
         };
         match args.json {
@@ -167,11 +167,6 @@ fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
         (OutcomeOf::System(of), Asked::System(asked, _)) => system::text(told, of, asked),
         (OutcomeOf::System(_), Asked::Verbs(_)) => unreachable!("verbs were asked for"),
     }
-}
-
-/// Whether the run uses kernel TCP.
-fn is_over_tcp(run: &Run) -> bool {
-    matches!(&run.work, Work::System(system) if system.is_over_tcp())
 }
 
 /// Whether devices see the contents of the CPU caches of their host.

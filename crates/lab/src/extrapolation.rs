@@ -8,21 +8,13 @@
 
 use crate::asked::SystemWorkload;
 use crate::limits::{connected_qps, nic_pattern};
-use crate::plan::{Run, Work};
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
-/// Lists the parts of a run that lie outside the measurements behind its profiles.
-pub fn extrapolates(run: &Run) -> Vec<String> {
-    match &run.work {
-        Work::Verbs(w) => of_workload(&run.profiles, w),
-        Work::System(w) => of_run_of_system(run.profiles.first(), w),
-    }
-}
-
-fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
+/// Lists the parts of a workload that lie outside the measurements behind its profiles.
+pub(crate) fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let unlike = (!profiles.are_alike()).then(|| "no measurement covers machines that differ".to_owned());
     // A NIC keeps the contexts of all its QPs, of all classes together.
     let (classes, qps) = (w.classes(), connected_qps(w));
@@ -40,7 +32,8 @@ fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     distinct(of_each.chain(unlike).chain(mixed).chain(several))
 }
 
-fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
+/// Lists the parts of a system that lie outside the measurements behind its profile.
+pub(crate) fn of_run_of_system(profile: &Profile, w: &SystemWorkload) -> Vec<String> {
     let basis = unsupported(profile).into_iter().chain(order_of_threads(profile, w));
     let system = if known(profile) { of_system(profile, w) } else { Vec::new() };
     distinct(basis.chain(system))
@@ -264,7 +257,7 @@ fn unlike(all: &[&SystemMeasured], key: &str, value: &str, profile: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Asked;
+    use crate::{Asked, Run};
     use doorbell_programs::systems::SYSTEMS;
     use doorbell_schema::{Duration, Given};
     use doorbell_systems::System;
@@ -275,7 +268,7 @@ mod tests {
 
     fn asked(toml: &str) -> Vec<String> {
         let given = Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
-        extrapolates(&Run::asked(Asked::of(&given).unwrap()).unwrap())
+        Run::asked(Asked::of(&given).unwrap()).unwrap().extrapolates()
     }
 
     #[test]
@@ -386,7 +379,7 @@ mod tests {
             let mut lock = LocalSpinlock::usual();
             lock.clients = OneByOne::new(clients, clients);
             lock.locks.backoff = Duration::new(backoff);
-            let all = extrapolates(&Run::system(&Profile::named(profile).unwrap(), lock.into()));
+            let all = Run::system(&Profile::named(profile).unwrap(), lock.into()).extrapolates();
             all.iter().any(|sentence| sentence.contains("is drawn once"))
         };
         assert!(of("cx3-dual", 9, Span::ZERO));

@@ -1,8 +1,8 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked` and `limits`, `results`, `simulate`, `plan`, `explain`, `load`, and then [`sweep`],
-//! [`compare`] and [`uncertainty`].
+//! this order: `asked` and `limits`, `extrapolation`, `support`, `results`, `simulate`, `plan`, `explain`,
+//! `load`, and then [`sweep`], [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
 mod asked;
@@ -38,11 +38,11 @@ pub use doorbell_workload::{
     Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
-pub use extrapolation::{extrapolates, unsupported};
+pub use extrapolation::unsupported;
 pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use load::{Capacity, LoadError, Loaded, Loads, at_some_rate};
 pub use median::median;
-pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, Work, cores, simulate};
+pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, cores, simulate};
 pub use progress::Forecast;
 pub use results::{
     Advice, Bottleneck, Cache, Certainty, Found, Gain, GroupLift, Latency, Lift, Longer, MeasuredTime,
@@ -51,5 +51,5 @@ pub use results::{
     Utilization, VerbsJson, class_name,
 };
 pub use run_error::SimulateError;
-pub use support::{Support, name_of, page, supports};
+pub use support::{Support, name_of, page};
 pub use watch::Watch;

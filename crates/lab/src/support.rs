@@ -5,7 +5,6 @@ use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions, unsupported};
 use crate::limits::{connected_qps, nic_pattern};
 use crate::median::median;
-use crate::plan::{Run, Work};
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
@@ -48,15 +47,8 @@ fn errors(known: &Calibrated, ids: &[&String]) -> Vec<f64> {
     of_it.filter_map(|datum| Some(datum.left_out?.abs())).collect()
 }
 
-/// Lists the supporting data of a run, for verbs by profile, class and operation.
-pub fn supports(run: &Run) -> Vec<Support> {
-    match &run.work {
-        Work::Verbs(w) => of_workload(&run.profiles, w),
-        Work::System(w) => of_system(run.profiles.first(), w),
-    }
-}
-
-fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
+/// Lists the supporting data of a workload by profile, class and operation.
+pub(crate) fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<Support> {
     let qps = connected_qps(w);
     let mut all: Vec<Support> = Vec::new();
     for profile in profiles.all() {
@@ -85,7 +77,8 @@ fn of_operation(profile: &Profile, w: &Resolved, operation: &Operation, qps: Opt
     Support::of(of, profile, ids)
 }
 
-fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
+/// Lists the supporting data of a system.
+pub(crate) fn of_system(profile: &Profile, w: &SystemWorkload) -> Vec<Support> {
     let value = |key: &str| Stated::of(w.value(key)?);
     let holds = |m: &&SystemMeasured| {
         let within = m.within.iter().all(|(key, bounds)| match value(key) {
@@ -193,7 +186,7 @@ mod tests {
 
     fn asked(toml: &str) -> Vec<Support> {
         let given = Given::from_toml("w.toml", toml, &crate::fields()).unwrap();
-        supports(&Run::asked(crate::Asked::of(&given).unwrap()).unwrap())
+        crate::Run::asked(crate::Asked::of(&given).unwrap()).unwrap().supports()
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Measures the sentences of pages, comments and messages.
 //!
 //! [`markdown()`] and [`comments`] turn a text into [`Passage`]s, [`sentences`] splits a passage, and
-//! [`Measure`] counts. The rules are on the page `docs/notes/prose.md`.
+//! [`Measure`] counts. [`words_by_hand`] returns the length of a page. The rules are on the page
+//! `docs/notes/prose.md`.
 #![forbid(unsafe_code)]
 
+mod by_hand;
 mod markdown;
 mod measure;
 mod passage;
@@ -12,6 +14,7 @@ mod sentence;
 mod verbs;
 mod width;
 
+pub use by_hand::words_by_hand;
 pub use markdown::markdown;
 pub use measure::{Breach, Measure, ProseLimits};
 pub use passage::{Form, Passage};

@@ -63,11 +63,15 @@ fn ends_here(before: &str, behind: &str) -> bool {
         && (next == CODE || !next.is_lowercase())
 }
 
+/// The words of a text. A word has a letter or a digit.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\n', '\t']).filter(|word| word.contains(char::is_alphanumeric))
+}
+
 fn sentence(passage: &Passage, begin: usize, end: usize) -> Option<Sentence> {
     let text = passage.text[begin..end].trim_start_matches(['"', '\'', ')', ']', '”', '’', ' ']);
     let from = end - text.len();
-    let words: Vec<String> =
-        text.split([' ', '\n', '\t']).filter(|word| word.contains(char::is_alphanumeric)).map(bare).collect();
+    let words: Vec<String> = words(text).map(bare).collect();
     let spoken = || words.iter().map(String::as_str);
     let is_fragment = passage.form == Form::Label && words.len() <= LONGEST_FRAGMENT && !has_verb(spoken());
     if words.is_empty() || is_fragment {

@@ -6,8 +6,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     // Points of the process that posts.
+    /// The send queue is locked, and nothing is posted yet.
+    PostBegun,
     /// A copy has begun, and its rights are not checked yet.
     CopyBegun,
+    /// The responder's state is checked, but not the region.
+    ResponderChecked,
+    /// The region is checked, but the payloads that wait for their place in it are not placed yet.
+    RegionChecked,
     /// Mapped memory is about to be written.
     BeforeCopy,
     /// Some bytes of a message have been copied, but not all.
@@ -36,13 +42,20 @@ pub(crate) enum Point {
     PlacingEnds,
     /// The result of a RECV is written but not published yet.
     Filled,
-    /// A RECV is done. From this point on, in order of the points: The turn has not passed on yet. The turn
-    /// has passed on. The completion's cell is written, but the tail has not moved. The CQ is disarmed, but
-    /// its event is not written.
+    /// A RECV is done, but the turn has not passed on.
     Done,
+    /// The turn has passed on.
     TurnPassed,
+    /// The cell of the notice is written, but the ring's tail has not moved.
     CellWritten,
+    /// The CQ has the notice, but its program is not notified.
+    Announced,
+    /// The CQ is disarmed, but its event is not written.
     Disarmed,
+    /// The event is written, but the CQ's record does not show that.
+    EventWritten,
+    /// A list of work requests ends, and its gathered requests are not carried out yet.
+    ListEnds,
     /// The responder is in Err. Its program is not notified and no RECV is flushed yet, or some RECVs are
     /// flushed.
     Failed,
@@ -53,21 +66,52 @@ pub(crate) enum Point {
     Asked,
 
     // Points of the process that receives.
-    /// A RECV is written but not published, or published but not yet in the ring that orders the slots.
+    /// A RECV is written but not published.
     RecvWritten,
+    /// The queue's tail has moved, but the RECV's slot is not posted.
+    RecvCounted,
+    /// A RECV is published but not yet in the ring that orders the slots.
     RecvUnordered,
+    /// A RECV is posted, but the state of its QP is not read again.
+    RecvPosted,
+    /// A poll has the CQ's lock, and has not read anything.
+    PollBegun,
     /// A poll has determined which sends are done, and takes a RECV's completion next.
     SendsSought,
+    /// A notice is taken from the ring, but the completion that it names is not.
+    NoticeTaken,
     /// The copy of a payload that a completion carries has been announced.
     TakingBegun,
+    /// The payload is in the RECV's buffers, but the completion is not marked as taken.
+    PayloadPlaced,
+    /// The completion is marked as taken, but the end of the copy is not announced.
+    MarkedTaken,
     /// A completion is read, but its slot is not free yet.
     Taking,
+    /// A RECV's completion is taken, and the sends are not sought again.
+    RecvTaken,
+    /// A send's completion is taken, but the send queue does not have the room yet.
+    SendTaken,
+    /// The CQ forgets destroyed QPs without completions.
+    Sweeping,
+    /// The CQ's lock is about to be released, but polls without the lock still see the CQ as it was before.
+    PollEnds,
     /// A region's record is being changed.
     MrOdd,
-    /// Rights to memory are revoked, but copies may still use them. At the second point, the process waits
-    /// for a copy.
+    /// A region's record is changed, but copies of the region in caches of this process are still valid.
+    RegionChanged,
+    /// Rights to memory are revoked, but copies may still use them.
     Revoked,
+    /// The fence of a revocation is passed, but no copy record is read.
+    Fenced,
+    /// A revocation waits for a copy.
     CopyAwaited,
+    /// All copies that a revocation waits for have ended.
+    CopiesEnded,
+    /// A QP's record shows Err, but copies may still run.
+    ErrShown,
+    /// The payloads of the RECVs of a QP in Err are placed, but no work request is flushed.
+    Settled,
     /// A QP is half created, or half modified.
     QpHalfMade,
     QpHalfChanged,
@@ -82,6 +126,14 @@ pub(crate) enum Point {
     QueueClearing,
     /// A receive queue is being destroyed.
     QueueEnding,
+    /// The windows of a destroyed QP are gone, but the QP's record does not show the end of the QP.
+    WindowsEnded,
+    /// The receive queue of a destroyed QP is closed, but waiting requests still have entered completions.
+    QueueClosed,
+    /// The send queue of a destroyed QP is unlocked, but both CQs still use the QP.
+    SendsEnded,
+    /// The CQ of a destroyed QP's RECVs does not use the QP any more, but the CQ of its sends does.
+    ReceiverEnded,
     /// A ring is created but not published.
     RingMade,
     /// The request of another process is read but not carried out, or carried out but not answered.
@@ -118,7 +170,7 @@ mod armed {
     use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
     /// An upper bound on the number of points.
-    const POINTS: usize = 64;
+    const POINTS: usize = 128;
     const _: () = assert!((Point::FilesRemoved as usize) < POINTS, "the last point");
     /// `LEFT` has, for each point, how many more times the point must be reached until its action runs; 0 if
     /// the point is not armed. `WHAT` has the action, a function without arguments. SeqCst, because these

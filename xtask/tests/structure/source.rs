@@ -80,7 +80,7 @@ pub(crate) fn bare(text: &str) -> String {
 }
 
 /// The length of the comment that starts here.
-fn comment(rest: &str) -> Option<usize> {
+pub(crate) fn comment(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
     }

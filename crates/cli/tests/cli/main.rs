@@ -6,6 +6,7 @@ mod common;
 mod ctrl_c;
 mod curves;
 mod docs;
+mod errors;
 mod fits;
 mod interrupts;
 mod launch;

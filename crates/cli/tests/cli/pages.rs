@@ -3,9 +3,17 @@
 //! A fenced block that begins with `$ ` has one of these info strings:
 //!
 //! - `console`: this test executes its commands.
-//! - `console long`: `cargo xtask long` executes its commands.
+//! - `console long`: `cargo xtask long` executes its commands. The line before it has the commit that last
+//!   changed the output, with its date.
 //! - `console ci`: the tests of `doorbell-soft-so` execute its commands.
 //! - `console illustration`: nothing executes its commands, because their output depends on the machine.
+//!
+//! A block of commands without output has the info string `sh`. The comment line before it is one of these:
+//!
+//! - `<!-- tested: FILE TEST -->` names the test that executes such commands.
+//! - `<!-- not executed: REASON -->` states why nothing executes them.
+//!
+//! If a command writes an SVG, the SVG equals the picture of this name in `docs`.
 //!
 //! A line `...` in an output stands for omitted lines. A `toml` block that begins with `# NAME.toml` is a
 //! file that the page's commands use.
@@ -45,6 +53,8 @@ fn pages() -> Vec<PathBuf> {
 struct FencedBlock {
     /// Line number of the opening fence, counted from 0.
     line: usize,
+    /// The line before the opening fence.
+    before: String,
     /// The text after the fence.
     info: String,
     lines: Vec<String>,
@@ -52,17 +62,19 @@ struct FencedBlock {
 
 fn blocks(page: &str) -> Vec<FencedBlock> {
     let mut all: Vec<FencedBlock> = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut before) = (false, "");
     for (number, line) in page.lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), inside) {
             (Some(info), false) => {
-                all.push(FencedBlock { line: number, info: info.trim().to_owned(), lines: Vec::new() });
+                let (before, info) = (before.to_owned(), info.trim().to_owned());
+                all.push(FencedBlock { line: number, before, info, lines: Vec::new() });
                 inside = true;
             }
             (Some(_), true) => inside = false,
             (None, true) => all.last_mut().expect("a block is open").lines.push(line.to_owned()),
             (None, false) => {}
         }
+        before = line;
     }
     all
 }
@@ -148,6 +160,25 @@ fn folder_of(page: &Path, blocks: &[FencedBlock]) -> PathBuf {
     folder
 }
 
+/// Compares the SVGs that a page's commands have written to their folder with the pictures in `docs`, or
+/// replaces the pictures. Returns a text about each difference.
+fn checked_pictures(folder: &Path) -> Vec<String> {
+    let mut failures = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder of a page").flatten() {
+        let drawn = entry.path();
+        if drawn.extension().is_none_or(|ending| ending != "svg") {
+            continue;
+        }
+        let picture = root().join("docs").join(entry.file_name());
+        if std::env::var_os("DOORBELL_BLESS").is_some() {
+            std::fs::copy(&drawn, &picture).expect("a picture can be written");
+        } else if std::fs::read(&drawn).ok() != std::fs::read(&picture).ok() {
+            failures.push(format!("{} differs from {}", picture.display(), drawn.display()));
+        }
+    }
+    failures
+}
+
 /// Checks a page, or rewrites it. Returns a text about each failure.
 fn checked(page: &Path, kind: &str) -> Vec<String> {
     let text = std::fs::read_to_string(page).expect("a page is text");
@@ -178,6 +209,7 @@ fn checked(page: &Path, kind: &str) -> Vec<String> {
         }
         lines.splice(block.line + 1..block.line + 1 + block.lines.len(), new);
     }
+    failures.extend(checked_pictures(&folder));
     if std::env::var_os("DOORBELL_BLESS").is_some() {
         std::fs::write(page, lines.join("\n") + "\n").expect("a page can be written");
         failures.clear();
@@ -224,6 +256,75 @@ fn each_command_on_a_page_is_executed_or_marked() {
         }
     }
     assert!(unmarked.is_empty(), "blocks without a mark, or with a mark and no command\n{unmarked}");
+}
+
+/// Whether a line names a commit and its date, as in `commit d150ec08 (2026-11-27)`.
+fn has_commit(line: &str) -> bool {
+    let named = line.split_once("commit ").and_then(|(_, named)| named.split_once(" ("));
+    named.is_some_and(|(commit, date)| {
+        let starts_with_digit = date.starts_with(|c: char| c.is_ascii_digit());
+        commit.len() >= 8 && commit.chars().all(|c| c.is_ascii_hexdigit()) && starts_with_digit
+    })
+}
+
+/// The fault of the comment line before a `sh` block, if it has one.
+fn fault_of_mark(line: &str) -> Option<&'static str> {
+    let mark = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->")).unwrap_or_default();
+    if let Some(reason) = mark.strip_prefix("not executed: ") {
+        return reason.trim().is_empty().then_some("no reason");
+    }
+    let Some((file, test)) = mark.strip_prefix("tested: ").and_then(|mark| mark.split_once(' ')) else {
+        return Some("neither a test nor a reason");
+    };
+    let source = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+    (!source.contains(&format!("#[test]\nfn {test}() {{"))).then_some("no such test")
+}
+
+#[test]
+fn each_block_that_no_test_executes_has_a_mark() {
+    let is_command = |line: &String| line.starts_with("cargo ") || line.starts_with("doorbell ");
+    let mut faults = String::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).expect("a page is text");
+        for block in blocks(&text) {
+            let fault = match &*block.info {
+                "sh" => fault_of_mark(&block.before),
+                "console long" if !has_commit(&block.before) => Some("no commit and date"),
+                "" if block.lines.first().is_some_and(is_command) => Some("not marked as sh"),
+                _ => None,
+            };
+            if let Some(fault) = fault {
+                writeln!(faults, "{}:{}: {fault}", page.display(), block.line + 1).expect("text");
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults}");
+}
+
+#[test]
+fn a_mark_names_a_test_or_a_reason() {
+    assert!(has_commit("equal since commit d150ec08 (2026-11-27):") && !has_commit("since commit d150ec08:"));
+    let this = "crates/cli/tests/cli/pages.rs a_mark_names_a_test_or_a_reason";
+    assert_eq!(fault_of_mark(&format!("<!-- tested: {this} -->")), None);
+    assert_eq!(fault_of_mark(&format!("<!-- tested: {this}s -->")), Some("no such test"));
+    assert_eq!(fault_of_mark("<!-- not executed: it takes hours -->"), None);
+    assert_eq!(fault_of_mark("<!-- not executed:  -->"), Some("no reason"));
+    assert_eq!(fault_of_mark(""), Some("neither a test nor a reason"));
+}
+
+/// The page Start executes the arguments of README's first command. A step of `cargo xtask test` starts the
+/// command by `cargo run --release`. The second command is this task itself.
+#[test]
+fn the_commands_of_readme_are_executed_elsewhere() {
+    let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page is text");
+    let (readme, start) = (blocks(&read("README.md")), blocks(&read("docs/start.md")));
+    let block = readme.iter().find(|block| block.info == "sh").expect("README has commands");
+    let [simulate, test] = &block.lines[..] else { panic!("README has two commands") };
+    let arguments = simulate.strip_prefix("cargo run --release -- ").expect("cargo starts the command");
+    let executed = start.iter().filter(|block| block.info == "console").flat_map(commands);
+    let expected = format!("doorbell {arguments}");
+    assert!(executed.map(|(command, _)| command).any(|command| command == expected), "{simulate}");
+    assert_eq!(test, "cargo xtask test");
 }
 
 #[test]

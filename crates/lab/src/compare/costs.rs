@@ -1,7 +1,6 @@
 //! Compares the resource costs of operations between workloads.
 
-use crate::limits::limits;
-use crate::plan::{Run, Work};
+use crate::plan::Run;
 use doorbell_nic::Resource;
 use doorbell_nic::limits::{Limit, Measure};
 use schemars::JsonSchema;
@@ -44,15 +43,8 @@ fn differ(values: &[Option<f64>]) -> bool {
 
 /// Resources with differing bounds or terms, in the order of [`Resource::ALL`].
 pub(super) fn of(runs: &[&Run]) -> Vec<Cost> {
-    let all: Vec<Vec<Limit>> = runs.iter().map(|run| bounds(run)).collect();
+    let all: Vec<Vec<Limit>> = runs.iter().map(|run| run.limits()).collect();
     Resource::ALL.into_iter().filter_map(|resource| cost(resource, &all)).collect()
-}
-
-fn bounds(run: &Run) -> Vec<Limit> {
-    match &run.work {
-        Work::Verbs(w) => limits(&run.profiles, w),
-        Work::System(_) => Vec::new(),
-    }
 }
 
 fn cost(resource: Resource, all: &[Vec<Limit>]) -> Option<Cost> {

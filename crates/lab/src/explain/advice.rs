@@ -1,6 +1,6 @@
 //! Advice: simulates changed options and reports the changes that raise the rate.
 
-use super::knobs::{candidates, reach_the_same};
+use super::knobs::candidates;
 use super::system_knobs;
 use super::typed::{Change, Typed};
 use crate::asked::Asked;
@@ -89,14 +89,8 @@ fn tried(typed: &Typed, now: &Run, changes: Vec<Change>) -> Vec<Candidate> {
 /// The run of a typed command on the machines of `now`. `None` if the command is invalid, or if machines
 /// would post to another number of machines than in `now`.
 fn asked(typed: &Typed, now: &Run) -> Option<Run> {
-    match (Asked::of(&typed.given().ok()?).ok()?, &now.work) {
-        (Asked::Verbs(workload), Work::Verbs(before)) => {
-            let resolved = workload.resolve(&now.profiles).ok()?;
-            reach_the_same(before, &resolved).then(|| Run::verbs((*now.profiles).clone(), resolved))
-        }
-        (Asked::System(system, _), Work::System(_)) => Some(Run::system(now.profiles.first(), system)),
-        _ => None,
-    }
+    let run = Run::asked_on(Asked::of(&typed.given().ok()?).ok()?, &now.profiles).ok()?;
+    (run.is_of_system() == now.is_of_system() && run.reach() == now.reach()).then_some(run)
 }
 
 /// Runs the candidates. Returns the command and the outcome of each candidate that was not stopped.

@@ -7,8 +7,8 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
 use doorbell_nic::{More, Resource};
 
-/// The smallest [`weight`] with which a resource that a rerun multiplies ([`More::Times`]) limits the rate
-/// even if nothing is busy. The weight is 1 if the rate grows in proportion to the resource.
+/// If a rerun multiplies a resource ([`More::Times`]) and the gain has at least this [`weight`], the resource
+/// is named as the bottleneck, even if nothing is busy.
 const SETS: f64 = 0.3;
 
 /// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.
@@ -65,8 +65,8 @@ fn amount(more: More) -> String {
 }
 
 /// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
-/// with the largest [`weight`], which may differ from the largest gain. `set` is a set of resources that
-/// limit the rate together.
+/// with the largest [`weight`]. It is not always the first of `lifts`, because a resource that is doubled
+/// gains more than one that grows by 10%. `set` is a set of resources that limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],

@@ -4,7 +4,6 @@ use super::typed::{Change, Typed};
 use crate::limits::post_shape;
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Value;
-use doorbell_verbs::QpType;
 use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
 /// An option, or several options that belong together.
@@ -77,16 +76,6 @@ pub(super) fn candidates(
     let rest = ALL.iter().filter(|knob| !first.contains(knob));
     let now = Now { typed, profiles, w };
     first.iter().chain(rest).flat_map(|knob| now.changes(*knob)).collect()
-}
-
-/// Whether the posts of both workloads reach equally many machines.
-pub(super) fn reach_the_same(one: &Resolved, other: &Resolved) -> bool {
-    let reached = |w: &Resolved| match (w.transport, w.pattern) {
-        (QpType::Ud, _) | (_, Pattern::Inbound) => w.machines - 1,
-        (_, Pattern::Outbound) => (w.threads - 1).saturating_add(w.qps).min(w.machines - 1),
-        (_, Pattern::AllToAll) => w.qps.min(w.machines),
-    };
-    reached(one) == reached(other)
 }
 
 /// A size that is smaller by more than this fraction (one eighth) counts as another payload.

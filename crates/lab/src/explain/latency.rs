@@ -1,13 +1,13 @@
 //! Parts of an operation's latency.
 
 use crate::limits::least_way;
-use crate::plan::{Run, Work};
+use crate::plan::Run;
 use crate::results::{OperationTime, Outcome, TimePart};
 
 /// The parts of an operation's latency without load, and its waiting time. `None` for a mix and for thread
 /// classes, because their operations have different parts. Also `None` if the latency is unknown.
 pub(super) fn operation_time(base: &Outcome, run: &Run) -> Option<OperationTime> {
-    let Work::Verbs(w) = &run.work else { return None };
+    let w = run.as_verbs()?;
     w.only_operation()?;
     let mean = base.latency_ns.mean?;
     let way = least_way(&run.profiles, w).into_iter();

@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn nothing(run: &Run, _: &Stop) -> Result<Outcome, SimulateError> {
-        let crate::plan::Work::Verbs(w) = &run.work else { unreachable!("only verbs here") };
+        let w = run.as_verbs().expect("a workload of verbs");
         let run = crate::results::RawRun {
             threads: Vec::new(),
             shown: crate::results::Shown::nothing(),

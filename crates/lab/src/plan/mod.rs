@@ -25,4 +25,4 @@ pub(crate) use run::Key;
 pub use run::Run;
 pub(crate) use stored::MODEL;
 pub use stored::{Size, Stored, Taken};
-pub use work::Work;
+pub(crate) use work::Work;

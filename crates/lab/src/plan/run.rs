@@ -5,7 +5,9 @@ use super::{memory, patience};
 use crate::asked::{Asked, SystemWorkload};
 use crate::results::{MeasuredTime, Outcome};
 use crate::run_error::SimulateError;
+use crate::support::Support;
 use crate::watch::Watch;
+use doorbell_nic::limits::Limit;
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_programs::steady::Stop;
 use doorbell_workload::{Profiles, Resolved, WorkloadError};
@@ -17,7 +19,7 @@ pub struct Run {
     /// Profiles of the machine groups.
     pub profiles: Arc<Profiles>,
     /// Work of the machines.
-    pub work: Work,
+    pub(crate) work: Work,
 }
 
 /// Identity of a run: equal keys mean equal runs.
@@ -59,6 +61,17 @@ impl Run {
         }
     }
 
+    /// A requested workload or system on `profiles` instead of the profiles that it names.
+    ///
+    /// # Errors
+    /// If the request is invalid for these profiles.
+    pub(crate) fn asked_on(asked: Asked, profiles: &Profiles) -> Result<Run, WorkloadError> {
+        match asked {
+            Asked::Verbs(workload) => Ok(Run::verbs(profiles.clone(), workload.resolve(profiles)?)),
+            Asked::System(system, _) => Ok(Run::system(profiles.first(), system)),
+        }
+    }
+
     /// The work as [`Planned`], the trait that all kinds of work implement.
     fn planned(&self) -> &dyn Planned {
         match &self.work {
@@ -67,9 +80,46 @@ impl Run {
         }
     }
 
+    /// The workload of verbs; `None` if the work is a system.
+    pub fn as_verbs(&self) -> Option<&Resolved> {
+        let Work::Verbs(workload) = &self.work else { return None };
+        Some(workload)
+    }
+
+    /// The system; `None` if the work is a workload of verbs.
+    pub fn as_system(&self) -> Option<&SystemWorkload> {
+        let Work::System(system) = &self.work else { return None };
+        Some(system)
+    }
+
     /// Whether the work is a system.
     pub fn is_of_system(&self) -> bool {
-        matches!(self.work, Work::System(_))
+        self.as_system().is_some()
+    }
+
+    /// Whether the machines exchange data over kernel TCP instead of QPs.
+    pub fn is_over_tcp(&self) -> bool {
+        self.planned().is_over_tcp()
+    }
+
+    /// Lists the supporting data, for verbs by profile, class and operation.
+    pub fn supports(&self) -> Vec<Support> {
+        self.planned().supports(&self.profiles)
+    }
+
+    /// Lists the parts that lie outside the measurements behind the profiles, a sentence for each part.
+    pub fn extrapolates(&self) -> Vec<String> {
+        self.planned().extrapolates(&self.profiles)
+    }
+
+    /// Upper bounds of the rate, lowest first; empty for a system, because the mix of its verbs is unknown.
+    pub(crate) fn limits(&self) -> Vec<Limit> {
+        self.planned().limits(&self.profiles)
+    }
+
+    /// Number of machines to which a machine posts; `None` for a system, which decides for itself.
+    pub(crate) fn reach(&self) -> Option<u32> {
+        self.planned().reach()
     }
 
     /// The run with more of some resources on all machines.
@@ -234,8 +284,8 @@ mod tests {
     fn more_reads_under_way_are_also_what_the_workload_asks_for() {
         let reads = |toml: &str| {
             let more = run(toml).with(&[More::Times(Resource::OutstandingReads, 2)]);
-            let Work::Verbs(w) = &more.work else { unreachable!("these are verbs") };
-            (more.profiles.first().device.nic.max_rd_atomic, w.max_rd_atomic)
+            let asked = more.as_verbs().expect("a workload of verbs").max_rd_atomic;
+            (more.profiles.first().device.nic.max_rd_atomic, asked)
         };
         assert_eq!(reads("verb = \"read\"\nmax_rd_atomic = 3"), (32, Some(6)));
         assert_eq!(reads("verb = \"read\""), (32, None));

@@ -2,9 +2,11 @@
 
 use super::work::{Planned, Work, microseconds};
 use crate::asked::SystemWorkload;
+use crate::extrapolation;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::simulate::system;
+use crate::support::{self, Support};
 use crate::watch::Watch;
 use doorbell_programs::steady::Stop;
 use doorbell_schema::Duration;
@@ -44,6 +46,18 @@ impl Planned for SystemWorkload {
         let timing = self.timing().clone();
         let timed = Timing { warmup: Some(warmup), duration: Some(duration), until: None, ..timing };
         Work::System(SystemWorkload::timed(self, timed))
+    }
+
+    fn is_over_tcp(&self) -> bool {
+        SystemWorkload::is_over_tcp(self)
+    }
+
+    fn supports(&self, profiles: &Profiles) -> Vec<Support> {
+        support::of_system(profiles.first(), self)
+    }
+
+    fn extrapolates(&self, profiles: &Profiles) -> Vec<String> {
+        extrapolation::of_run_of_system(profiles.first(), self)
     }
 
     fn due(&self) -> Option<u64> {

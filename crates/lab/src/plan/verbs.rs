@@ -1,18 +1,23 @@
 //! A verbs workload as the work of a run: estimates of its time and memory.
 
 use super::work::{Planned, Work, microseconds};
+use crate::extrapolation;
 use crate::limits::limits;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::simulate::verbs;
+use crate::support::{self, Support};
 use crate::watch::Watch;
+use doorbell_nic::limits::Limit;
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_programs::steady::Stop;
 use doorbell_programs::worker;
 use doorbell_schema::Duration;
 use doorbell_sim::memory_bytes;
 use doorbell_verbs::{QpType, UdDest};
-use doorbell_workload::{AtomicCounters, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology};
+use doorbell_workload::{
+    AtomicCounters, Pattern, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,6 +68,26 @@ impl Planned for Arc<Resolved> {
 
     fn may_read(&self) -> bool {
         self.operations().iter().any(|operation| operation.opcode.returns_data())
+    }
+
+    fn reach(&self) -> Option<u32> {
+        Some(match (self.transport, self.pattern) {
+            (QpType::Ud, _) | (_, Pattern::Inbound) => self.machines - 1,
+            (_, Pattern::Outbound) => (self.threads - 1).saturating_add(self.qps).min(self.machines - 1),
+            (_, Pattern::AllToAll) => self.qps.min(self.machines),
+        })
+    }
+
+    fn limits(&self, profiles: &Profiles) -> Vec<Limit> {
+        limits(profiles, self)
+    }
+
+    fn supports(&self, profiles: &Profiles) -> Vec<Support> {
+        support::of_workload(profiles, self)
+    }
+
+    fn extrapolates(&self, profiles: &Profiles) -> Vec<String> {
+        extrapolation::of_workload(profiles, self)
     }
 
     fn due(&self) -> Option<u64> {

@@ -3,8 +3,10 @@
 use crate::asked::SystemWorkload;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
+use crate::support::Support;
 use crate::watch::Watch;
 use doorbell_nic::More;
+use doorbell_nic::limits::Limit;
 use doorbell_programs::steady::Stop;
 use doorbell_schema::Duration;
 use doorbell_workload::{Profiles, Resolved};
@@ -12,7 +14,7 @@ use std::sync::Arc;
 
 /// The work of machines in a run.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub(crate) enum Work {
     /// A workload of verbs.
     Verbs(Arc<Resolved>),
     /// A system.
@@ -49,6 +51,27 @@ pub(super) trait Planned {
     fn may_read(&self) -> bool {
         true
     }
+
+    /// Number of machines to which a machine posts; `None` for a system, which decides for itself.
+    fn reach(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether the machines exchange data over kernel TCP instead of QPs.
+    fn is_over_tcp(&self) -> bool {
+        false
+    }
+
+    /// Upper bounds of the rate, lowest first; empty for a system, because the mix of its verbs is unknown.
+    fn limits(&self, _profiles: &Profiles) -> Vec<Limit> {
+        Vec::new()
+    }
+
+    /// The supporting data; see [`crate::Run::supports`].
+    fn supports(&self, profiles: &Profiles) -> Vec<Support>;
+
+    /// The parts outside the measurements; see [`crate::Run::extrapolates`].
+    fn extrapolates(&self, profiles: &Profiles) -> Vec<String>;
 
     /// Operations that are due per second; `None` if some threads run a closed loop.
     fn due(&self) -> Option<u64>;

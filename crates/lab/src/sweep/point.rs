@@ -2,7 +2,7 @@
 
 use crate::limits::most_qps;
 use crate::load::Loaded;
-use crate::plan::{Run, Work};
+use crate::plan::Run;
 use crate::results::Found;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct Point {
 /// Number of QPs in use on the NIC that has most of them; `None` for systems, and if machines have several
 /// NICs.
 fn qps_per_nic(run: &Run) -> Option<u64> {
-    let Work::Verbs(w) = &run.work else { return None };
+    let w = run.as_verbs()?;
     let one_nic = run.profiles.all().all(|profile| profile.adapters() == 1);
     one_nic.then(|| most_qps(w))
 }

@@ -1,7 +1,7 @@
 //! A profile claims the accuracy of its measurements only with the values that they support, however a value
 //! was changed.
 
-use doorbell_lab::{Asked, Run, Support, extrapolates, fields, page, supports};
+use doorbell_lab::{Asked, Run, Support, fields, page};
 use doorbell_nic::{Basis, Parameter, Profile, Unit};
 use doorbell_schema::Given;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn said(profile: &str, rest: &str) -> (Vec<String>, Vec<Support>) {
     let toml = format!("profile = \"{profile}\"\n{rest}");
     let given = Given::from_toml("w.toml", &toml, &fields()).unwrap();
     let run = Run::asked(Asked::of(&given).unwrap()).unwrap();
-    (extrapolates(&run), supports(&run))
+    (run.extrapolates(), run.supports())
 }
 
 /// The text of a built-in profile.

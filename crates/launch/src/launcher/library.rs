@@ -24,9 +24,12 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 #[derive(Debug, Error)]
 #[error("{} is missing or older than its sources, and `{command}` fails: {why}", library.display())]
 pub struct NotBuilt {
-    library: PathBuf,
-    command: String,
-    why: String,
+    /// The library.
+    pub library: PathBuf,
+    /// The command that builds the library.
+    pub command: String,
+    /// The reason why the command fails.
+    pub why: String,
 }
 
 /// The library beside this executable. If it is missing or old, and cargo has built the executable, the

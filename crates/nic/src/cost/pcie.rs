@@ -42,7 +42,8 @@ impl Linear {
         }
     }
 
-    /// The least picoseconds that `bytes` bytes take, wherever the TLPs begin and end.
+    /// A lower bound on the picoseconds of `bytes` bytes, for any division into TLPs: each byte bears its
+    /// share of the fixed time of a full TLP.
     fn least(&self, bytes: u64) -> u64 {
         bytes * self.base / self.most.max(1) + bytes * self.slope / 1000
     }
@@ -84,32 +85,34 @@ impl PcieCost {
         }
     }
 
-    /// The requests of a DMA read of `bytes`, towards the host. There is at least one request.
+    /// Picoseconds that the requests of a DMA read of `bytes` take on the link, towards the host. There is at
+    /// least one request.
     #[inline]
     pub fn read_requests(&self, bytes: u64) -> u64 {
         pieces(bytes, self.max_read_request).max(1) * self.read_request
     }
 
-    /// The completions of a DMA read of `bytes`, towards the NIC.
+    /// Picoseconds of the completions of a DMA read of `bytes`, towards the NIC.
     #[inline]
     pub fn completions(&self, bytes: u64) -> u64 {
         self.completion.time(bytes)
     }
 
-    /// The completions of a DMA read of `bytes` that begins at `addr`, towards the NIC. Completions end at
-    /// multiples of their largest payload. Each further multiple that a read crosses adds a completion (PCI
-    /// Express Base Specification 3.0, 2.3.1.1).
+    /// Picoseconds of the completions of a DMA read of `bytes` that begins at `addr`, towards the NIC. A read
+    /// has one completion, and one more for each multiple of the largest payload that its addresses cross
+    /// (PCI Express Base Specification 3.0, 2.3.1.1).
     #[inline]
     pub fn completions_from(&self, addr: u64, bytes: u64) -> u64 {
         self.completion.time_from(addr, bytes)
     }
 
-    /// The least time of `bytes` bytes in completions that also carry other bytes.
+    /// A lower bound on the picoseconds of `bytes` bytes that share completions with other bytes: they bear
+    /// only their part of each completion's fixed time.
     pub(crate) fn least_completions(&self, bytes: u64) -> u64 {
         self.completion.least(bytes)
     }
 
-    /// A DMA write of `bytes`, towards the host.
+    /// Picoseconds of a DMA write of `bytes`, towards the host.
     #[inline]
     pub fn write(&self, bytes: u64) -> u64 {
         self.write.time(bytes)

@@ -1,7 +1,6 @@
 //! Runs of systems that experiments ask a context for.
 
 use super::context::Ctx;
-use super::setting::something;
 use doorbell_lab::{NotYet, Outcome, Run, SystemWorkload};
 use doorbell_nic::Profile;
 use doorbell_verbs::Span;
@@ -49,9 +48,7 @@ impl Ctx<'_> {
     }
 
     fn outcomes_of_systems(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Outcome>, NotYet> {
-        // The context learns of all runs before the first unknown result returns.
-        let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
-        all.into_iter().map(|outcome| Ok(Outcome::clone(&*something(what, outcome?)?))).collect()
+        Ok(self.outcomes(what, runs)?.iter().map(|outcome| Outcome::clone(outcome)).collect())
     }
 
     /// Runs `w` on `profile` and observes its limit.
@@ -76,7 +73,7 @@ impl Ctx<'_> {
     }
 
     fn explained(&self, run: &Run, what: &str) -> Result<Outcome, NotYet> {
-        Ok(Outcome::clone(&*something(what, self.limited(run, what)?)?))
+        Ok(Outcome::clone(&*self.limited(run, what)?))
     }
 
     fn run_of_system(&self, profile: &Profile, w: &SystemWorkload) -> Run {

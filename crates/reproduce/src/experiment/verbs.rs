@@ -80,7 +80,8 @@ impl Ctx<'_> {
         self.outcomes(what, workloads.iter().map(|w| self.run_of(profile, what, w)).collect())
     }
 
-    fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
+    /// The outcomes of runs, in the order of the runs.
+    pub(super) fn outcomes(&self, what: &str, runs: Vec<Run>) -> Result<Vec<Arc<Outcome>>, NotYet> {
         // The context learns of all runs before the first unknown result returns.
         let all: Vec<_> = runs.iter().map(|run| self.known.of(run, what)).collect();
         all.into_iter().map(|outcome| something(what, outcome?)).collect()
@@ -92,15 +93,16 @@ impl Ctx<'_> {
     /// If a result is not known yet, or a run fails.
     pub fn explain(&self, profile: &str, what: &str, workload: &Workload) -> Result<Arc<Outcome>, NotYet> {
         let run = self.run_of(self.profile(profile), what, workload);
-        something(what, self.limited(&run, what)?)
+        self.limited(&run, what)
     }
 
     /// The outcome of a run, with its limit if the context observes bottlenecks.
     pub(super) fn limited(&self, run: &Run, what: &str) -> Result<Arc<Outcome>, NotYet> {
-        match self.explains {
+        let outcome = match self.explains {
             true => explained(&self.known, run, what, Depth::Tenths).map(Arc::new),
             false => self.known.of(run, what),
-        }
+        };
+        something(what, outcome?)
     }
 
     fn run_of(&self, profile: &Profile, what: &str, workload: &Workload) -> Run {
@@ -139,16 +141,16 @@ impl Ctx<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::{Control, Work};
+    use doorbell_lab::Control;
 
     #[test]
     fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
         let said = Duration::new(Span::from_ms(15));
         let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
         let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
-        let of = |run: Run| match run.work {
-            Work::Verbs(w) => (w.warmup, w.duration, w.max_time.span()),
-            Work::System(_) => unreachable!("it is of verbs"),
+        let of = |run: Run| {
+            let w = run.as_verbs().expect("a workload of verbs");
+            (w.warmup, w.duration, w.max_time.span())
         };
         let profile = precise.profile("cx3");
         assert_eq!(of(precise.run_of(profile, "it", &workload)), (None, None, PATIENCE.span()));

@@ -25,7 +25,9 @@ pub static REGISTER: LazyLock<Register> = LazyLock::new(|| {
 mod tests {
     use super::*;
     use crate::experiment::{Ctx, Runs};
-    use doorbell_lab::{Control, Run, Work};
+    use doorbell_lab::{Control, Run, SystemWorkload};
+    use doorbell_systems::System;
+    use doorbell_systems::touch::Touch;
 
     /// Compares the runs that each experiment first asks for with its [`Runs`].
     #[test]
@@ -33,10 +35,10 @@ mod tests {
         for experiment in REGISTER.experiments.iter().filter(|experiment| !experiment.is_of_measurements()) {
             let ctx = Ctx::new(false, Control::quiet()).unwrap();
             let found = (experiment.run)(&ctx);
-            let of = |run: &Run| match &run.work {
-                Work::Verbs(_) => Runs::Verbs,
-                Work::System(w) if w.name() == "touch" => Runs::Touch,
-                Work::System(_) => Runs::Systems,
+            let of = |run: &Run| match run.as_system().map(SystemWorkload::name) {
+                None => Runs::Verbs,
+                Some(Touch::NAME) => Runs::Touch,
+                Some(_) => Runs::Systems,
             };
             let (paper, name) = (experiment.paper, experiment.name);
             assert_eq!(found.is_ok(), experiment.runs == Runs::None, "{paper}/{name}");

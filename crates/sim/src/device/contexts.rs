@@ -8,8 +8,9 @@ use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
-    /// Looks up a QP context. If `requester`, a sending unit needs the context for a request. Otherwise a
-    /// receiving unit needs it. Returns how long this unit waits for the context: zero if it is cached.
+    /// Looks up a QP context. `requester` tells which unit needs the context: a sending unit, for a request
+    /// (true), or a receiving unit (false). Returns how long this unit waits for the
+    /// context: zero if it is cached.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
@@ -38,8 +39,8 @@ impl SimDevice {
         Ps(self.costs.translation_stall)
     }
 
-    /// Starts the DMA read of an entry that is not cached. The read occupies PCIe, but nothing in the
-    /// simulator waits for its completion. Callers compute separately how long a unit stalls for the entry.
+    /// Starts the DMA read of an entry that is not cached. The read only occupies PCIe: no unit
+    /// waits for its completion. Instead, a unit stalls for a time that the caller takes from the costs.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

@@ -1,6 +1,7 @@
 //! Causes each loss of a datagram (IB specification vol. 1, 9.8) between two processes, on both link layers.
 //! The sender's work request completes with success, but the statistics and strict mode name the cause. The
-//! losses of UC messages are also here. An exited process, `out-of-reach` and `unknown` are not caused here.
+//! losses of UC messages are also here. The module `fabrics` causes losses by a process that has exited or
+//! cannot be reached. The cause `unknown` needs a race, so no test has it.
 
 use crate::common::running::{Running, hear, role, say};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, errno, state, to_gid, to_lid};

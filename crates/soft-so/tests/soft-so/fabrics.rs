@@ -291,6 +291,15 @@ fn messages_that_nobody_takes_are_counted() {
     let report = report();
     assert_eq!(of_qps(&report, "work_requests"), json!([3, 9, 4, 5, 4]));
     assert_eq!(of_qps(&report, "undelivered"), json!([3, 7, 3, 0, 3]));
+    let causes = json!([
+        { "no-port": 3 },
+        // The memory is unmapped, and then the process has exited.
+        { "remote-memory": 2, "no-qp": 5 },
+        { "no-recv": 1, "recv-too-small": 1, "remote-memory": 1 },
+        {},
+        { "no-recv": 1, "qp-type": 1, "no-qp": 1 },
+    ]);
+    assert_eq!(of_qps(&report, "undelivered_by_cause"), causes);
     assert_eq!(report["total"]["undelivered"], 16);
     assert!(said.contains("undelivered 16 messages of UC or UD that no receiver took"), "{said}");
     assert_eq!(said.matches("undelivered").count(), 1 + 4, "{said}");
@@ -404,7 +413,9 @@ fn a_peer_that_cannot_be_opened_is_told_of_once() {
         let said = cannot.end(cause);
         assert_eq!(said.matches("cannot be reached").count(), 1, "{cause}: {said}");
         assert!(said.contains(why), "{cause}: {said}");
-        assert_eq!(of_qps(&report(), "undelivered"), json!([0, 0, 2, 2]), "{cause}");
+        let (report, lost) = (report(), json!({ "out-of-reach": 2 }));
+        assert_eq!(of_qps(&report, "undelivered"), json!([0, 0, 2, 2]), "{cause}");
+        assert_eq!(of_qps(&report, "undelivered_by_cause"), json!([{}, {}, lost, lost]), "{cause}");
         target.tell("enough");
         target.end("the target");
     }

@@ -313,7 +313,8 @@ fn outlive() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
     let peer: Endpoint = hear().parse().expect("an endpoint");
-    node.connect_with(0, &peer, Retries { timeout: 14, retry_cnt: 3, rnr_retry: 0 });
+    // The retries take two seconds. On a busy machine, the peer may answer the first request late.
+    node.connect_with(0, &peer, Retries { timeout: 16, retry_cnt: 7, rnr_retry: 0 });
     node.carry_out(0, SendOp::FetchAdd { remote: peer.at(0), add: 1 }, &[(8, 8)]);
     say("met");
     assert_eq!(hear(), "killed");
@@ -326,6 +327,7 @@ fn outlive() {
             if let Some(wc) = node.poll() {
                 break wc;
             }
+            std::thread::sleep(Duration::from_millis(1));
         };
         if wc.status != WcStatus::Success.to_c() {
             break wc.status;
@@ -420,7 +422,8 @@ fn tire() {
     let node = Node::open(BYTES, 1);
     say(node.endpoint(0));
     let peer: Endpoint = hear().parse().expect("an endpoint");
-    node.connect_with(0, &peer, Retries { timeout: 14, retry_cnt: 2, rnr_retry: 0 });
+    // The retries take a second. On a busy machine, the peer may answer the first request late.
+    node.connect_with(0, &peer, Retries { timeout: 16, retry_cnt: 3, rnr_retry: 0 });
     let write = SendOp::Write(peer.at(INTO));
     node.carry_out(0, write, &[(FROM, 8)]);
     say("met");

@@ -362,7 +362,9 @@ fn meet_scribbler() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed_0003);
     let (mut succeeded, mut failed) = (0, 0);
     let begin = std::time::Instant::now();
-    while begin.elapsed() < std::time::Duration::from_secs(4) {
+    // On a busy machine, the requests go on until some have succeeded and some have failed.
+    while begin.elapsed() < std::time::Duration::from_secs(4) || succeeded == 0 || failed == 0 {
+        assert!(begin.elapsed() < HANGS, "{succeeded} succeeded, {failed} failed");
         let op = match random.next_u64() % 5 {
             0 => SendOp::Write(peer.at(0)),
             1 => SendOp::Read(peer.at(0)),
@@ -391,7 +393,6 @@ fn meet_scribbler() {
             node.connect_with(0, &peer, retries);
         }
     }
-    assert!(succeeded > 0 && failed > 0, "{succeeded} succeeded, {failed} failed");
     assert!(node.is_all(OWN, OWN, 0x5a), "memory was written that no request names");
     println!("{succeeded} succeeded, {failed} failed");
 }

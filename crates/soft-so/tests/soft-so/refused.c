@@ -155,10 +155,12 @@ static void twenty(void) {
     NO(EINVAL, !ibv_create_srq(pd, &none));
     struct ibv_qp *qp = make(usual());
     NO(EINVAL, MODIFY(qp, init_attr(), INIT, port_num, 0));
+    NO_BUT(EINVAL, 0, MODIFY(make(usual()), init_attr(), INIT, pkey_index, 500));
     NO(EINVAL, modify(qp, init_attr(), INIT & ~IBV_QP_ACCESS_FLAGS));
     NO(EINVAL, modify(qp, rts_attr(), RTS));
     NEED(!modify(qp, init_attr(), INIT));
     NO_BUT(EINVAL, 0, MODIFY(initialized(), rtr_attr(qp->qp_num), RTR, path_mtu, 0));
+    NO(EINVAL, MODIFY(initialized(), rtr_attr(qp->qp_num), RTR, path_mtu, 6));
     NO_BUT(EINVAL, 0, MODIFY(initialized(), rtr_attr(qp->qp_num), RTR, max_dest_rd_atomic, 200));
     NO(EINVAL, MODIFY(qp, rtr_attr(qp->qp_num), RTR, ah_attr.port_num, 7));
     NO(EINVAL, modify(qp, rtr_attr(qp->qp_num), RTR | IBV_QP_TIMEOUT));
@@ -278,7 +280,7 @@ static void larger(void) {
 
 /* Calls that fail in the normal course of a program. */
 static void silent(void) {
-    NO(EINVAL, ibv_query_gid(context, 1, 1000, &gid));
+    NO(EINVAL, ibv_query_gid(context, 1, 1000, &gid) == -1);
     NO(EOPNOTSUPP, !MAKE(qp_type, 99));
     NO(EINVAL, ibv_destroy_qp(NULL));
     NO(EBUSY, ibv_dealloc_pd(pd));

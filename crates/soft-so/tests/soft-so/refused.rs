@@ -34,7 +34,7 @@ fn lines_of(
 }
 
 /// For each call of the case `twenty` in order: the call, its errno, and what the line must contain.
-const TWENTY: [(&str, &str, &[&str]); 21] = [
+const TWENTY: [(&str, &str, &[&str]); 23] = [
     ("ibv_create_qp", "EINVAL", &["cap.max_send_wr is ", "must be at most", "ibv_create_qp(3)"]),
     ("ibv_create_qp", "EINVAL", &["cap.max_recv_wr is ", "must be at most"]),
     ("ibv_create_qp", "EINVAL", &["cap.max_send_sge is ", "max_sge"]),
@@ -45,6 +45,7 @@ const TWENTY: [(&str, &str, &[&str]); 21] = [
     ("ibv_reg_mr", "EFAULT", &["addr is 0x1000 with length 4096", "mapped"]),
     ("ibv_create_srq", "EINVAL", &["attr.max_wr is 0", "must be 1 to "]),
     ("ibv_modify_qp", "EINVAL", &["attr.port_num is 0", "ibv_modify_qp(3)"]),
+    ("ibv_modify_qp", "EINVAL", &["attr.pkey_index is 500", "must be 0"]),
     (
         "ibv_modify_qp",
         "EINVAL",
@@ -56,6 +57,7 @@ const TWENTY: [(&str, &str, &[&str]); 21] = [
         &["attr.qp_state is IBV_QPS_RTS", "can only go to IBV_QPS_RESET, IBV_QPS_INIT"],
     ),
     ("ibv_modify_qp", "EINVAL", &["attr.path_mtu is 0", "1 to 5"]),
+    ("ibv_modify_qp", "EINVAL", &["attr.path_mtu is 6", "1 to 5"]),
     ("ibv_modify_qp", "EINVAL", &["attr.max_dest_rd_atomic is 200", "max_qp_rd_atom"]),
     ("ibv_modify_qp", "EINVAL", &["ah_attr.port_num is 7", "port 1"]),
     ("ibv_modify_qp", "EINVAL", &["attr_mask has IBV_QP_TIMEOUT", "does not take"]),

@@ -30,6 +30,7 @@ fn program() {
         "limits" => exceed_limits(),
         "mtu" => exceed_path_mtu(),
         "undeclared" => build_undeclared(),
+        "setters" => set_payload_twice(),
         "memlock" => exceed_memlock(),
         "file" => register_file(),
         "datagram" => lose_datagram(),
@@ -143,7 +144,7 @@ fn build_undeclared() {
     node.add_extended_qp();
     node.connect(0, &node.endpoint(0));
     node.post_recv(0, 1, &[(4096, 64)]);
-    let target = node.endpoint(0).at(64);
+    let (target, sge) = (node.endpoint(0).at(64), node.sges(&[(0, 8)])[0]);
     // SAFETY: the QP is live, and is an extended QP.
     unsafe {
         let qp = node.qps[0].cast::<ibv_qp_ex>();
@@ -151,11 +152,44 @@ fn build_undeclared() {
         (*qp).wr_flags = SIGNALED;
         for _ in 0..2 {
             (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
+            set_sge(qp, &sge);
         }
         (*qp).wr_send.expect("served")(qp);
+        set_sge(qp, &sge);
         assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
     }
     node.completions(4);
+}
+
+/// Sets the payload of the last request of the list.
+///
+/// # Safety
+/// The QP is live, between `ibv_wr_start` and `ibv_wr_complete`.
+unsafe fn set_sge(qp: *mut ibv_qp_ex, sge: &ibv_sge) {
+    // SAFETY: vouched for by the caller.
+    unsafe { (*qp).wr_set_sge.expect("served")(qp, sge.lkey, sge.addr, sge.length) };
+}
+
+/// Builds a WRITE whose payload is set by two calls.
+fn set_payload_twice() {
+    let mut node = Node::open(8192, 0);
+    /// `IBV_QP_EX_WITH_RDMA_WRITE`.
+    const WITH_RDMA_WRITE: u64 = 1;
+    node.add_extended_qp_for(WITH_RDMA_WRITE);
+    node.connect(0, &node.endpoint(0));
+    let (target, sge) = (node.endpoint(0).at(64), node.sges(&[(0, 8)])[0]);
+    // SAFETY: the QP is live, and is an extended QP.
+    unsafe {
+        let qp = node.qps[0].cast::<ibv_qp_ex>();
+        (*qp).wr_start.expect("served")(qp);
+        (*qp).wr_flags = SIGNALED;
+        (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
+        for _ in 0..2 {
+            set_sge(qp, &sge);
+        }
+        assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
+    }
+    node.completions(1);
 }
 
 /// Registers more memory than the process may lock. A privileged process drops the privilege first.
@@ -225,7 +259,11 @@ fn lose_datagram() {
     }
 }
 
-/// Checks that in strict mode, fetched bytes appear only when their completion is polled.
+/// `IBV_SEND_FENCE` of verbs.h.
+const FENCED: u32 = 1;
+
+/// Checks that in strict mode, fetched bytes appear only when their completion is polled, or when a fenced
+/// request needs them.
 fn look_early() {
     let node = looped();
     let own = node.endpoint(0);
@@ -244,6 +282,24 @@ fn look_early() {
     assert!(node.is_all(3000, 16, 0xdb));
     node.completions(1);
     assert!(node.is_all(3000, 16, 5) && node.read(4096, 1) == [3]);
+    // A fenced request sends the results of earlier requests, although they were not polled.
+    let list = [
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(3000, 16)], flags: 0 },
+        Wr { op: SendOp::Write(own.at(5000)), buffers: &[(3000, 16)], flags: FENCED },
+        Wr { op: SendOp::Read(own.at(0)), buffers: &[(3100, 16)], flags: SIGNALED },
+    ];
+    node.post(0, &list);
+    assert!(node.is_all(5000, 16, 5) && node.is_all(3100, 16, 0xdb));
+    node.completions(1);
+    assert!(node.is_all(3100, 16, 5));
+    // It does so, too, if the list waits, here for a RECV.
+    node.fill(5000, 16, 0);
+    node.post(0, &[Wr { op: SendOp::Send, buffers: &[(0, 8)], flags: 0 }]);
+    node.post(0, &list);
+    assert!(node.is_all(5000, 16, 0) && node.is_all(3000, 16, 0xdb));
+    node.post_recv(0, 1, &[(6000, 16)]);
+    node.completions(2);
+    assert!(node.is_all(5000, 16, 5) && node.is_all(3100, 16, 5));
     // A READ that fails leaves no result.
     node.post(0, &[Wr { op: SendOp::Read(own.at(8192)), buffers: &[(3000, 16)], flags: SIGNALED }]);
     node.completion(WcStatus::RemAccessErr);
@@ -303,6 +359,7 @@ fn what_would_not_work_on_a_nic_ends_the_program() {
         ("freed-recv", "is deregistered while 3 RECVs of receive queue "),
         ("mtu", "needs packets of 1025 bytes, but path_mtu is 4096 here and 1024 at QP 0x"),
         ("undeclared", "was not created with IBV_QP_EX_WITH_RDMA_WRITE: with the driver of a NIC"),
+        ("setters", "was built with 2 calls that set its payload, such as ibv_wr_set_sge(3)"),
         ("memlock", "but a NIC's driver may pin only 16 KiB (RLIMIT_MEMLOCK"),
         ("limits", "may have 4 READs and atomics outstanding (max_rd_atomic), but QP 0x"),
     ];

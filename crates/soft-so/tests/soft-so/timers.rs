@@ -40,12 +40,12 @@ fn give_up() {
     send(1);
     node.completion(WcStatus::RnrRetryExcErr);
     // The time-out is long, so that the QP is ready before the last retry.
-    connect(2, 5, Retries { timeout: 14, retry_cnt: 7, ..retries });
+    connect(2, 5, Retries { timeout: 16, retry_cnt: 7, ..retries });
     node.post_recv(5, 1, &[(1024, 64)]);
     send(2);
     connect(5, 2, retries);
     node.completions(2);
-    connect(6, 7, Retries { timeout: 14, retry_cnt: 7, rnr_retry: 0 });
+    connect(6, 7, Retries { timeout: 16, retry_cnt: 7, rnr_retry: 0 });
     send(6);
     connect(7, 6, retries);
     node.completion(WcStatus::RnrRetryExcErr);

@@ -5,8 +5,8 @@ use crate::common::own_time::HANGS;
 use crate::common::running::{end_in_time, hear, role};
 use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call};
 use crate::common::{ROLE, library, one_test};
-use doorbell_abi::{ibv_comp_channel, ibv_cq};
-use doorbell_verbs::SendOp;
+use doorbell_abi::{ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_qp, ibv_srq, ibv_srq_attr};
+use doorbell_verbs::{QpState, SendOp};
 use libc::{c_int, c_void};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -25,6 +25,9 @@ const HERE: &str = module_path!();
 #[ignore = "a program that the other tests run"]
 fn program() {
     let role = role();
+    if role == "handles" {
+        handle_once();
+    }
     // SAFETY: the child begins with this thread only, and uses no lock of another thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -41,7 +44,9 @@ fn wait_as(role: &str) -> ! {
     // A child of fork(2) has no timers of its parent.
     end_in_time();
     match role {
-        "unacknowledged" => destroy_unacknowledged(1),
+        "unacknowledged" | "handles" => destroy_unacknowledged(1),
+        "qp-event" => destroy_qp_with_event(),
+        "srq-event" => destroy_srq_with_event(),
         "two-threads" => {
             std::thread::spawn(|| destroy_unacknowledged(2));
             loop {
@@ -152,10 +157,62 @@ fn destroy_unacknowledged(events: u32) -> ! {
         get_event(&node, channel, cq);
     }
     for qp in std::mem::take(&mut node.qps) {
-        assert_eq!(call!(c"ibv_destroy_qp"(qp => *mut doorbell_abi::ibv_qp) -> c_int), 0);
+        assert_eq!(call!(c"ibv_destroy_qp"(qp => *mut ibv_qp) -> c_int), 0);
     }
     call!(c"ibv_destroy_cq"(cq => *mut ibv_cq) -> c_int);
     unreachable!("the events are not acknowledged");
+}
+
+/// Destroys a QP, one of whose events is not acknowledged.
+fn destroy_qp_with_event() -> ! {
+    let mut node = Node::open(4096, 0);
+    let srq = node.srq();
+    let qp = node.add_qp(doorbell_verbs::QpType::Rc, node.cq, srq);
+    node.connect(qp, &node.endpoint(qp));
+    node.set_state(qp, QpState::Err);
+    /// `IBV_EVENT_QP_LAST_WQE_REACHED`.
+    const LAST_WQE_REACHED: u32 = 16;
+    assert_eq!(async_event(&node), (LAST_WQE_REACHED, node.qps[qp].cast()));
+    call!(c"ibv_destroy_qp"(node.qps[qp] => *mut ibv_qp) -> c_int);
+    unreachable!("the event is not acknowledged");
+}
+
+/// Destroys an SRQ, one of whose events is not acknowledged.
+fn destroy_srq_with_event() -> ! {
+    let node = Node::open(4096, 0);
+    let srq = node.srq();
+    // The SRQ has fewer RECVs than this limit.
+    let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 1 };
+    /// `IBV_SRQ_LIMIT`, and `IBV_EVENT_SRQ_LIMIT_REACHED`.
+    const LIMIT: c_int = 2;
+    const LIMIT_REACHED: u32 = 15;
+    let modified = call!(c"ibv_modify_srq"(
+        srq => *mut ibv_srq, &raw mut attr => *mut ibv_srq_attr, LIMIT => c_int
+    ) -> c_int);
+    assert_eq!((modified, async_event(&node)), (0, (LIMIT_REACHED, srq.cast())));
+    call!(c"ibv_destroy_srq"(srq => *mut ibv_srq) -> c_int);
+    unreachable!("the event is not acknowledged");
+}
+
+/// Waits for an asynchronous event, and does not acknowledge it. Returns its type and its object.
+fn async_event(node: &Node) -> (u32, *mut c_void) {
+    let mut event = ibv_async_event { element: null_mut(), event_type: 0 };
+    let got = call!(c"ibv_get_async_event"(
+        node.context => *mut ibv_context, &raw mut event => *mut ibv_async_event
+    ) -> c_int);
+    assert_eq!(got, 0);
+    (event.event_type, event.element)
+}
+
+/// Handles the next SIGINT. A later one ends the process.
+fn handle_once() {
+    extern "C" fn nothing(_: c_int) {}
+    // SAFETY: the struct has integers and pointers, which may be zero.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as *const () as usize;
+    action.sa_flags = libc::SA_RESETHAND;
+    // SAFETY: the struct outlives the call, and the handler does nothing.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGINT, &action, null_mut()) }, 0);
 }
 
 /// Carries out a WRITE, and gets the event of its completion.
@@ -376,7 +433,7 @@ impl Run {
     fn line_with(&self, parts: &[&str]) -> String {
         loop {
             let line = self.line();
-            if parts.iter().all(|part| line.contains(part)) {
+            if has_parts(&line, parts) {
                 return line;
             }
             eprintln!("{parts:?} are not in: {line}");
@@ -395,12 +452,23 @@ impl Run {
         }
     }
 
-    /// Sends a signal to the launcher, or to the whole group, and waits for the end. Returns the lines that
-    /// Doorbell prints until then.
-    fn end_by(mut self, signal: c_int, is_for_group: bool) -> Vec<String> {
+    /// Sends a signal to the launcher, or to the whole group.
+    fn send(&self, signal: c_int, is_for_group: bool) {
         let pid = self.child.id() as libc::pid_t;
         // SAFETY: the function takes only numbers.
         assert_eq!(unsafe { libc::kill(if is_for_group { -pid } else { pid }, signal) }, 0);
+    }
+
+    /// Sends a signal like [`Run::send`], and waits for the end. Returns the lines that Doorbell prints until
+    /// then.
+    fn end_by(self, signal: c_int, is_for_group: bool) -> Vec<String> {
+        self.send(signal, is_for_group);
+        self.lines_until_end(signal, is_for_group)
+    }
+
+    /// Waits until this signal has ended the run. Returns the lines that Doorbell prints until then.
+    fn lines_until_end(mut self, signal: c_int, is_for_group: bool) -> Vec<String> {
+        let pid = self.child.id() as libc::pid_t;
         let status = self.child.wait().expect("it ends");
         assert_eq!(status.signal(), Some(signal), "{status}");
         if !is_for_group {
@@ -423,18 +491,19 @@ impl Drop for Run {
 /// Asserts that the wait of a role is explained in these words on all triggers. `is_hopeless` says whether it
 /// is explained at once, too.
 fn is_explained(role: &str, parts: &[&str], is_hopeless: bool) {
-    let run = Run::new(&["--explain-after", "1ms"], role);
-    run.line_with(parts);
-    let at_signal = |lines: Vec<String>| {
-        let is_there = lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
-        assert!(is_there, "{role}: once more, at the signal: {lines:?}");
-    };
-    at_signal(run.end_by(libc::SIGTERM, false));
-    if is_hopeless {
-        let run = Run::new(&[], role);
+    let early: &[&str] = &["--explain-after", "1ms"];
+    let at_once = if is_hopeless { &[] } else { early };
+    for (options, signal, is_for_group) in [(early, libc::SIGTERM, false), (at_once, libc::SIGINT, true)] {
+        let run = Run::new(options, role);
         run.line_with(parts);
-        at_signal(run.end_by(libc::SIGINT, true));
+        let lines = run.end_by(signal, is_for_group);
+        let is_there = lines.iter().any(|line| has_parts(line, parts));
+        assert!(is_there, "{role}: once more, at the signal: {lines:?}");
     }
+}
+
+fn has_parts(line: &str, parts: &[&str]) -> bool {
+    parts.iter().all(|part| line.contains(part))
 }
 
 #[test]
@@ -444,6 +513,35 @@ fn a_destroy_that_waits_for_acknowledgements_is_explained() {
     is_explained("unacknowledged", &[waits, one], true);
     let two = "waits for ibv_ack_cq_events: 2 events that the program got are not acknowledged";
     is_explained("two-threads", &[waits, two], false);
+}
+
+#[test]
+fn a_destroy_that_waits_for_asynchronous_events_is_explained() {
+    let event = "waits for ibv_ack_async_event: 1 event that the program got is not acknowledged";
+    is_explained("qp-event", &["ibv_destroy_qp of process ", event, "(QP 0x"], true);
+    is_explained("srq-event", &["ibv_destroy_srq of process ", event, "(the SRQ at 0x"], true);
+}
+
+/// The program handles the first SIGINT, and the second one ends it.
+#[test]
+fn a_wait_is_explained_before_a_second_signal_ends_the_run() {
+    let parts = ["ibv_destroy_cq of process ", ": 1 event that the program got is not acknowledged"];
+    let run = Run::new(&[], "handles");
+    run.line_with(&parts);
+    run.send(libc::SIGINT, true);
+    // The run goes on, so the line comes from the first signal.
+    run.line_with(&parts);
+    let lines = run.end_by(libc::SIGINT, true);
+    assert!(!lines.iter().any(|line| has_parts(line, &parts)), "explained twice: {lines:?}");
+    // The second signal comes at once. Pending signals are one signal, so another one may be needed.
+    let mut run = Run::new(&[], "handles");
+    run.line_with(&parts);
+    while run.child.try_wait().expect("it is our child").is_none() {
+        run.send(libc::SIGINT, true);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let lines = run.lines_until_end(libc::SIGINT, true);
+    assert_eq!(lines.iter().filter(|line| has_parts(line, &parts)).count(), 1, "{lines:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::launch;
 use crate::common::running::{Running, alone, hear, role, say};
-use crate::common::verbs::{Endpoint, Node, Retries, SIGNALED, Wr, call, errno};
+use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, call, errno};
 use doorbell_abi::{
     CEnum, IBV_WC_WITH_INV, ibv_context, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
     ibv_qp_ex, ibv_send_wr, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_sge, ibv_wc,
@@ -549,9 +549,6 @@ fn by_functions() {
     assert!(node.poll().is_none());
 }
 
-/// Retries with short time-outs, because the test kills the peer.
-const SHORT: Retries = Retries { timeout: 10, retry_cnt: 2, rnr_retry: 7 };
-
 /// Runs the owner of the windows, whose memory the other process accesses.
 fn own() {
     let node = Node::open(BYTES, 2);
@@ -599,7 +596,7 @@ fn use_it() {
     for qp in 0..2 {
         say(node.endpoint(qp));
         let peer: Endpoint = hear().parse().expect("an endpoint");
-        node.connect_with(qp, &peer, SHORT);
+        node.connect(qp, &peer);
         there.push(peer);
     }
     let addr = there[0].at(HALF).addr;

@@ -157,6 +157,11 @@ impl Xrc {
 
     /// Moves a QP from Init to Rts.
     fn connect(&self, qp: *mut ibv_qp, dest_qp_num: u32) {
+        self.connect_with(qp, dest_qp_num, false);
+    }
+
+    /// Moves a QP from Init to Rts. If `has_all`, the call also sets the attributes of the other role.
+    fn connect_with(&self, qp: *mut ibv_qp, dest_qp_num: u32, has_all: bool) {
         let attr = ibv_qp_attr {
             path_mtu: 5,
             dest_qp_num,
@@ -170,10 +175,13 @@ impl Xrc {
             ..state(QpState::Rtr)
         };
         let of_path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        let of_responder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        let of_requester = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
         // SAFETY: the QP is live.
         let (rtr, rts) = match unsafe { (*qp).qp_type } {
-            IBV_QPT_XRC_SEND => (0, IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
-            _ => (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER, 0),
+            _ if has_all => (of_responder, of_requester),
+            IBV_QPT_XRC_SEND => (0, of_requester),
+            _ => (of_responder, 0),
         };
         assert_eq!(modify(qp, attr, IBV_QP_STATE | of_path | rtr), 0, "to Rtr");
         let attr = ibv_qp_attr { qp_state: 3, ..attr };
@@ -755,8 +763,12 @@ fn handles() {
     // SAFETY: the QP is live.
     unsafe { assert_eq!(((*opened).qp_num, (*opened).qp_type), (target, IBV_QPT_XRC_RECV)) };
     assert_eq!(destroy_qp(xrc.target), 0);
-    xrc.connect(opened, initiator);
-    xrc.connect(xrc.initiator, target);
+    // As in the kernel, each role ignores the attributes of the other one.
+    xrc.connect_with(opened, initiator, true);
+    xrc.connect_with(xrc.initiator, target, true);
+    let [of_target, of_initiator] = [opened, xrc.initiator].map(|qp| query(qp).0);
+    assert_eq!((of_target.retry_cnt, of_target.rnr_retry, of_target.max_rd_atomic), (0, 0, 0));
+    assert_eq!((of_initiator.min_rnr_timer, of_initiator.max_dest_rd_atomic), (0, 0));
     xrc.recv(1);
     xrc.node.fill(0, 8, 9);
     xrc.post(SEND, srqn, 8, (0, 0));

@@ -62,6 +62,8 @@ pub(super) struct BuiltWr {
     pub(super) srqn: u32,
     pub(super) sges: Range<usize>,
     pub(super) inline: Option<Range<usize>>,
+    /// Calls that have set the payload.
+    pub(super) setters: u32,
 }
 
 /// The operation of a work request.

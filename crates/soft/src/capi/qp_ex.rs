@@ -66,7 +66,8 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
 }
 
 /// Like [`wr_complete`], but first reports each operation that the program did not name when it created the
-/// QP. The function pointer of such an operation is null in the structs of drivers.
+/// QP. The function pointer of such an operation is null in the structs of drivers. Also reports a work
+/// request without payload, or with two.
 unsafe extern "C" fn wr_complete_strictly(pointer: *mut ibv_qp_ex) -> c_int {
     // SAFETY: a QP of ours; this thread owns its list.
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
@@ -80,8 +81,27 @@ unsafe extern "C" fn wr_complete_strictly(pointer: *mut ibv_qp_ex) -> c_int {
             ));
         }
     }
+    if list.error.is_none() {
+        check_setters(object, list);
+    }
     // SAFETY: vouched for by the caller.
     unsafe { wr_complete(pointer) }
+}
+
+/// Reports the first work request of a list whose payload was not set by exactly one call.
+fn check_setters(object: &QpObject, list: &BuiltList) {
+    let is_wrong = |building: &&BuiltWr| building.setters != 1 && !matches!(building.op, BuiltOp::Window(_));
+    if let Some(building) = list.wrs.iter().find(is_wrong)
+        && let Some((_, name)) = building.op.send_op()
+    {
+        violated(format_args!(
+            "the {name} with wr_id {:#x} of QP {:#x} was built with {} calls that set its payload, such as \
+             ibv_wr_set_sge(3): the driver of a NIC needs exactly one (ibv_wr_post(3))",
+            building.wr_id,
+            object.qp.num(),
+            building.setters
+        ));
+    }
 }
 
 fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Refused> {
@@ -111,7 +131,16 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     let (list, base) = unsafe { (list(pointer), &*pointer) };
     let at = list.sges.len();
     let flags = SendFlags::from_bits_truncate(base.wr_flags) - SendFlags::INLINE;
-    list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
+    list.wrs.push(BuiltWr {
+        wr_id: base.wr_id,
+        op,
+        flags,
+        dest: None,
+        srqn: 0,
+        sges: at..at,
+        inline: None,
+        setters: 0,
+    });
 }
 
 /// Changes the last work request of the list. Records an error if the list is empty.
@@ -216,6 +245,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
                 inline.extend_from_slice(std::slice::from_raw_parts(buffer.addr.cast::<u8>(), buffer.length));
             }
             wr.inline = Some(at..inline.len());
+            wr.setters += 1;
         });
     }
 }
@@ -227,6 +257,7 @@ unsafe extern "C" fn wr_set_sge(pointer: *mut ibv_qp_ex, lkey: u32, addr: u64, l
             let at = sges.len();
             sges.push(Sge { addr, length, lkey });
             wr.sges = at..at + 1;
+            wr.setters += 1;
         });
     }
 }
@@ -245,6 +276,7 @@ unsafe extern "C" fn wr_set_sge_list(pointer: *mut ibv_qp_ex, count: usize, from
             let at = sges.len();
             sges.extend_from_slice(new);
             wr.sges = at..sges.len();
+            wr.setters += 1;
         });
     }
 }

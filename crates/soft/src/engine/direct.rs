@@ -33,6 +33,7 @@ use crate::fabric::process::Process;
 use crate::memory::copy::Piece;
 use crate::memory::copy::copy_in_order;
 use crate::memory::transfer::Far;
+use crate::point::{Point, reach};
 use crate::rings::recvs::{CARRIED_BYTES, Carried, Completer, Receipt, RecvDone, Slots};
 use doorbell_transport::{MAX_MESSAGE_BYTES, local_rights};
 use doorbell_verbs::{AccessFlags, Opcode, RemoteAddr, SendFlags, SendOp, SendWr, Sge};
@@ -239,6 +240,7 @@ impl Direct {
         if !to.holds() || len == 0 || len > CARRIED_BYTES as u64 {
             return Sent::Not;
         }
+        reach(Point::ResponderChecked);
         let Some(slots) = Slots::of_one_sender(segment, rq) else { return Sent::Not };
         let Ok(front) = slots.front(rq_generation) else { return Sent::Not };
         let Some(room) = front.sge(0).filter(|room| front.room().0 > 0 && len <= room.length.into()) else {
@@ -251,6 +253,7 @@ impl Direct {
         if front.is_beyond_lane(qp, segment) {
             return Sent::Not;
         }
+        reach(Point::RegionChecked);
         let inline = flags.contains(SendFlags::INLINE);
         // Only `own` marks that a copy runs. `far` need not: it marks only copies from and to memory of the
         // peer's program, and this copy goes to the peer's receive queue.
@@ -288,6 +291,7 @@ impl DirectRegions {
         if !to.holds() || len == 0 || len > u64::from(MAX_MESSAGE_BYTES) {
             return Written::Not;
         }
+        reach(Point::ResponderChecked);
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
@@ -299,6 +303,7 @@ impl DirectRegions {
         }
         let inline = flags.contains(SendFlags::INLINE);
         let Some(from) = self.source(caches, own, sge, inline) else { return Written::Not };
+        reach(Point::RegionChecked);
         if is_foreign {
             return write.gather(batch, from, to.peer.member.pid, at);
         }
@@ -306,6 +311,7 @@ impl DirectRegions {
             return Written::Not;
         }
         enter();
+        reach(Point::BeforeCopy);
         // SAFETY: the target was checked against its region, as for `transfer::write`. So was the source,
         // unless it is inline data: then the program promises that it is readable.
         unsafe { copy_in_order(from as *const u8, at as *mut u8, len as usize) };

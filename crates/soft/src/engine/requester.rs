@@ -20,6 +20,7 @@ use crate::memory::groups::GroupAddress;
 use crate::memory::regions::RegionCache;
 use crate::memory::transfer::Unreachable;
 use crate::path::Header;
+use crate::point::{Point, reach};
 use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
 use doorbell_launch::counts::drops::DropCause;
@@ -249,6 +250,7 @@ impl Requester {
         else {
             return batch.in_turn(self.silence());
         };
+        reach(Point::ResponderChecked);
         if verified.shown.state() == QpState::Rtr.to_c() && self.qp_type != QpType::Ud {
             responder.establish();
         }

@@ -290,6 +290,7 @@ impl<'a> Responder<'a> {
         let (used, len) = (verified.remote(need), u64::from(len));
         let place = *self.find(caches, used, remote.rkey)?.0;
         let offset = used.check(&place, remote.addr, len)?;
+        reach(Point::RegionChecked);
         self.place_carried(caches, (place.host.wrapping_add(offset), len))?;
         self.far(&mut caches.views, &place, used, (offset, len))
     }

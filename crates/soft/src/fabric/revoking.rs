@@ -57,10 +57,12 @@ impl Process {
         // The caller has changed the rights. After the fence, each copy that does not see this change appears
         // in its copy record as running.
         global_fence();
+        reach(Point::Fenced);
         let running = running(self.segment);
         if !running.is_empty() {
             self.wait_for(&running, call);
         }
+        reach(Point::CopiesEnded);
     }
 
     #[cold]

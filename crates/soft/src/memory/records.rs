@@ -198,6 +198,10 @@ impl Shown {
         self.0 & ((1 << STATE_BITS) - 1)
     }
 
+    fn next_version(self) -> Shown {
+        Shown((self.0 >> STATE_BITS).wrapping_add(1) << STATE_BITS)
+    }
+
     fn with_state(self, state: u32) -> Shown {
         Shown(self.0 >> STATE_BITS << STATE_BITS | state)
     }
@@ -218,19 +222,27 @@ impl QpRecord {
     }
 
     /// Shows a state to requesters, and with it all earlier changes of the record. Only the owner calls this.
+    /// Only Reset ends Err: if a requester has put the QP into Err meanwhile, the record stays in Err, so the
+    /// owner still notices the error.
     pub(crate) fn show(&self, state: QpState) {
-        self.show_state(state.to_c());
+        let error = QpState::Err.to_c();
+        self.show_state(|shown| match state {
+            QpState::Reset => state.to_c(),
+            _ if shown == error => error,
+            _ => state.to_c(),
+        });
     }
 
     /// Shows requesters that the QP was destroyed. Only the owner calls this.
     pub(crate) fn show_destroyed(&self) {
-        self.show_state(DESTROYED);
+        self.show_state(|_| DESTROYED);
     }
 
-    fn show_state(&self, state: u32) {
-        // Relaxed: only the owner changes the version. SeqCst: see `is_in_error`.
-        let changes = (self.shown.load(Relaxed) >> STATE_BITS).wrapping_add(1);
-        self.shown.store(Shown(changes << STATE_BITS).with_state(state).0, SeqCst);
+    /// Shows the next version with the state that `next` makes of the state in the record.
+    fn show_state(&self, next: impl Fn(u32) -> u32) {
+        let changed = |shown| Some(Shown(shown).next_version().with_state(next(Shown(shown).state())).0);
+        // SeqCst: see `is_in_error`. The update always succeeds, because `changed` never returns `None`.
+        let _ = self.shown.fetch_update(SeqCst, SeqCst, changed);
     }
 
     /// Puts the QP into Err if `from` accepts its current state; returns whether it did so. Requesters call

@@ -6,6 +6,7 @@ use super::records::{MRS, MrRecord};
 use super::segment::Segment;
 use super::window::{PD_END, Window, domain_like};
 use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::point::{Point, reach};
 use crate::sync::lock;
 use doorbell_transport::{KeyError, Keys, Region};
 use doorbell_verbs::AccessFlags;
@@ -152,6 +153,7 @@ impl Regions {
 
     /// Makes all cached regions stale after a change.
     pub(super) fn revoked(&self) -> Revoked {
+        reach(Point::RegionChanged);
         self.epoch.fetch_add(1, Release);
         Revoked(())
     }

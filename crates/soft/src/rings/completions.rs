@@ -356,6 +356,7 @@ pub(crate) fn wake(
         reach(Point::Disarmed);
         let generation = record.generation.load(Relaxed);
         let told = tell(owner, fd, EventRecord { event_type: 0, index, generation });
+        reach(Point::EventWritten);
         // If this process cannot notify the program, another producer does, or the owner in `wake_late`.
         let after = if told { word & !ARMED } else { word };
         let _ = record.armed.compare_exchange(telling, after, Relaxed, Relaxed);

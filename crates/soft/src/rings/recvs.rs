@@ -458,6 +458,7 @@ pub(crate) fn show_posted(
     // Relaxed: the tail is only a number. It is stored before the slot's state. A sender that takes the RECV
     // has seen this state, so it also sees the tail when it counts the RECVs that are left.
     record.posted.0.tail.store(position + 1, Relaxed);
+    reach(Point::RecvCounted);
     slot.set_state(SlotState::posted(position, generation));
 }
 
@@ -943,6 +944,7 @@ impl Completer<'_> {
                 completions::overrun(self.owner, record, cq);
                 return false;
             }
+            reach(Point::Announced);
         }
         let is_there = |_| !self.receipt(claim).is_taken(self.segment);
         completions::wake(self.owner, record, cq, done.wakes(), is_there);

@@ -567,3 +567,20 @@ fn a_peer_that_scribbles_in_its_records_does_no_harm() {
         }
     }
 }
+
+#[test]
+fn an_error_that_a_peer_causes_survives_the_owners_next_state() {
+    let process = Process::current().expect("this process can use the device");
+    let cap = QpCap { max_send_wr: 4, max_recv_wr: 4, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+    let side = Side::new(process, QpType::Rc, cap, 16);
+    side.connect(side.qp.num(), Patience { timeout: 1, rnr_retry: 1 });
+    let record = process.segment.qp(process.segment.index_of(side.qp.num())).expect("its record");
+    // The peer's request fails after the owner has checked the state, and before the owner shows the next.
+    assert!(record.enter_error(|state| state == QpState::Rts.to_c()));
+    let before = record.shown();
+    record.show(QpState::Rts);
+    assert!(record.is_in_error() && record.shown() != before, "{:?}", record.shown());
+    assert_eq!(side.qp.query().0, QpState::Err);
+    side.qp.modify(&QpAttr::state(QpState::Reset)).expect("it can be reset");
+    assert_eq!(record.shown().state(), QpState::Reset.to_c());
+}

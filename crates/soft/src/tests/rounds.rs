@@ -183,7 +183,7 @@ fn post_recv(side: &Side, memory: &Buffer, number: u64) {
 }
 
 /// Posts a list like ibv_post_send(3): on the direct path if possible.
-fn post(side: &Side, wrs: &[SendWr<'_>]) {
+pub(super) fn post(side: &Side, wrs: &[SendWr<'_>]) {
     let mut posting = side.qp.begin_post();
     for wr in wrs {
         let is_posted = match (wr.op, wr.sg_list) {

@@ -1,7 +1,8 @@
 //! Send work requests whose completions were not polled yet. They are tracked in strict mode and for traces.
 //!
 //! In strict mode this module also holds back the results of READs and atomics. A result reaches the
-//! program's buffers only when the program polls the completion, because a NIC may write it that late.
+//! program's buffers only when the program polls the completion, because a NIC may write it that late. A
+//! request with IBV_SEND_FENCE finds the results of earlier requests in the buffers.
 
 use super::strict::Held;
 use super::trace::{self, Slice};
@@ -95,6 +96,15 @@ impl Flights {
                 slice.end(status_name(status), bytes);
             }
         }
+    }
+
+    /// Copies the held-back results of all work requests before `number` to the program's buffers. These
+    /// work requests must have been carried out.
+    #[cold]
+    pub(crate) fn arrive_before(&self, number: u64) {
+        let mut flights = lock(&self.0);
+        let earlier = flights.iter_mut().take_while(|flight| flight.number < number);
+        earlier.filter_map(|flight| flight.awaited.take()).for_each(|awaited| awaited.arrive());
     }
 
     /// Removes all work requests, because the QP is reset or destroyed.

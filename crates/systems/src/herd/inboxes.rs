@@ -3,7 +3,7 @@
 use crate::SystemError;
 use crate::device::check;
 use crate::recv_ring::RecvRing;
-use doorbell_verbs::{Cq, Provider, Qp, Wc};
+use doorbell_verbs::{Cq, Provider, Qp, Wc, WcStatus};
 use std::collections::HashMap;
 
 /// QPs that share a CQ for inbound messages, numbered from 0.
@@ -36,10 +36,22 @@ impl<P: Provider> Inboxes<P> {
 
     /// Polls completions into `wc`. Returns each completion with the number of its QP.
     pub(super) fn poll(&self, wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
-        let of = |wc: &Wc| Some((*self.by_qpn.get(&wc.qp_num)?, *wc));
-        let found = self.cq.poll(wc)?;
-        found.iter().try_for_each(check)?;
-        Ok(found.iter().filter_map(of).collect())
+        self.poll_without(&[], wc)
+    }
+
+    /// Polls as [`Inboxes::poll`] does, but leaves out flushed RECVs. The peer of such a QP has left: a reply
+    /// to it has failed. If the peer ended with an error, the peer reports it.
+    pub(super) fn poll_present(&self, wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
+        self.poll_without(&[WcStatus::WrFlushErr], wc)
+    }
+
+    fn poll_without(&self, left: &[WcStatus], wc: &mut [Wc]) -> Result<Vec<(usize, Wc)>, SystemError> {
+        let found = self.cq.poll(wc)?.iter().filter(|wc| !left.contains(&wc.status));
+        let numbered = |wc: &Wc| match check(wc) {
+            Ok(()) => self.by_qpn.get(&wc.qp_num).map(|number| Ok((*number, *wc))),
+            Err(error) => Some(Err(error)),
+        };
+        found.filter_map(numbered).collect()
     }
 
     /// The RECVs of a QP.

@@ -98,7 +98,7 @@ impl<P: Provider> RecvWorker<P> {
         interval: &Interval,
         measured: &mut Measured,
     ) -> Result<bool, SystemError> {
-        let found = self.inboxes.poll(&mut self.wc)?;
+        let found = self.inboxes.poll_present(&mut self.wc)?;
         if found.is_empty() {
             return Ok(false);
         }

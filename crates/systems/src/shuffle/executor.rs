@@ -57,6 +57,7 @@ impl<P: Provider> Executor<P> {
     ) -> Result<Executor<P>, SystemError> {
         let Connections { device, inbox, scratch, to, from } =
             Connecting { plan, seats, number, inboxes, service }.connect(cpu)?;
+        // The half of an executor that does not receive has no connections, and uses no number.
         let as_receiver = plan.as_receiver(number).unwrap_or(0);
         let meter = Meter { measured: Measured::default(), interval: Interval::endless() };
         Ok(Executor {

@@ -99,7 +99,7 @@ pub(super) fn seconds<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doorbell_lab::{Control, Work};
+    use doorbell_lab::Control;
 
     #[test]
     fn joins_are_measured_whole_to_any_precision() {
@@ -107,7 +107,7 @@ mod tests {
         let point = JoinPoint::of(EXECUTORS).native();
         assert_eq!(seconds(&ctx, "fig17", [point]), Err(NotYet::Wanted));
         let wanted = ctx.known.wanted();
-        let Work::System(join) = &wanted[0].work else { panic!("a join is a system") };
+        let join = wanted[0].as_system().expect("a join is a system");
         let slowest = SLOW * (2 * SAMPLE / u64::from(EXECUTORS));
         let duration = join.timing().duration.expect("it is said").span();
         assert!(duration >= slowest * 2, "one of the slowest fits whole, whenever it begins");

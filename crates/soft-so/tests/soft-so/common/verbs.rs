@@ -197,11 +197,17 @@ impl Node {
 
     /// Creates one more RC QP in state Init, for ibv_wr_post(3). Returns its index.
     pub(crate) fn add_extended_qp(&mut self) -> usize {
+        self.add_extended_qp_for(0)
+    }
+
+    /// Creates a QP like [`Node::add_extended_qp`], for these operations (`IBV_QP_EX_WITH_*`).
+    pub(crate) fn add_extended_qp_for(&mut self, send_ops: u64) -> usize {
         // SAFETY: the struct has integers and pointers, which may be zero.
         let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
         (attr.send_cq, attr.recv_cq, attr.pd) = (self.cq, self.cq, self.pd);
         (attr.cap, attr.qp_type) = (USUAL, QpType::Rc.to_c());
         attr.comp_mask = INIT_ATTR_PD | INIT_ATTR_SEND_OPS_FLAGS;
+        attr.send_ops_flags = send_ops;
         // SAFETY: the objects are live, and the struct belongs to this function.
         let qp = unsafe { ops(self.context).create_qp_ex.expect("it is served")(self.context, &mut attr) };
         assert!(!qp.is_null(), "a QP cannot be made");

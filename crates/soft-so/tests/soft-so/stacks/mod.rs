@@ -31,6 +31,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// Starts of a program, one after another, that take longer than its first steps as a server.
+const STARTS: usize = 20;
+
 /// A placeholder in arguments, which each run replaces by a free port.
 const PORT: &str = "PORT";
 
@@ -40,7 +43,8 @@ enum Ready {
     /// A file of the fabric shows a listener in this port space of rdma_cm, `tcp` or `udp`.
     Cm(&'static str),
     Tcp,
-    /// Nothing shows it. The test waits for this time.
+    /// Nothing shows it. The test waits for this time, and then for [`STARTS`] starts of the program, which
+    /// take longer on a busy machine.
     After(Duration),
     /// The program needs no server: it starts all its processes itself.
     Alone,
@@ -120,11 +124,17 @@ impl Run {
         line.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/../"), "target/")
     }
 
-    fn waits(&self, fabric: &str, port: &str, server: &mut Child) {
+    fn waits(&self, program: &Path, fabric: &str, port: &str, server: &mut Child) {
         match self.ready {
             Ready::Cm(space) => wait_for_cm(fabric, space, server),
             Ready::Tcp => wait_for_listener(port.parse().unwrap_or(0), server),
-            Ready::After(time) => std::thread::sleep(time),
+            Ready::After(time) => {
+                std::thread::sleep(time);
+                for _ in 0..STARTS {
+                    // The program prints its options and exits, because it has no such option.
+                    output_of(self.command(program, None, &["-?"], port).spawn().expect("it starts"));
+                }
+            }
             Ready::Alone => {}
         }
     }
@@ -148,9 +158,9 @@ impl Run {
         let mut server = (!matches!(self.ready, Ready::Alone)).then(|| {
             let mut command = self.command(server, Some(&to_server), self.server, &port);
             let errors = File::create(errors_folder.path().join("errors")).expect("it can be created");
-            let mut server = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the server starts");
-            self.waits(&fabric, &port, &mut server);
-            server
+            let mut child = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the server starts");
+            self.waits(server, &fabric, &port, &mut child);
+            child
         });
         let client =
             self.command(program, Some(&to_client), self.client, &port).spawn().expect("the client starts");

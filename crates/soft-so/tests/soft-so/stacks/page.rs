@@ -107,21 +107,24 @@ fn page(version: impl Fn(&str) -> String) -> String {
          ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
          plugin. More tests run ibverbs-utils and perftest without rdma_cm (`programs.rs`), and rdma-core's pyverbs\n\
          tests (`pyverbs.rs`).\n\n\
+         <!-- programs, made by a test -->\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
     for run in all() {
         let (package, transport, bytes) = (run.package, run.transport, run.bytes);
         page += &format!("| {package} | {} | {transport} | {bytes} | `{}` |\n", version(package), run.line());
     }
-    page += "\n## Programs that fail\n\n| program | reason |\n|---|---|\n";
+    page += "<!-- end -->\n\n## Programs that fail\n\n<!-- reasons, made by a test -->\n";
+    page += "| program | reason |\n|---|---|\n";
     for (what, why) in NOT {
         page += &format!("| {what} | {why} |\n");
     }
-    page += "\n## Programs without a test\n\n| program | reason |\n|---|---|\n";
+    page += "<!-- end -->\n\n## Programs without a test\n\n<!-- reasons, made by a test -->\n";
+    page += "| program | reason |\n|---|---|\n";
     for (what, why) in UNTESTED {
         page += &format!("| {what} | {why} |\n");
     }
-    page
+    page + "<!-- end -->\n"
 }
 
 #[test]

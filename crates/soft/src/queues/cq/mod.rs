@@ -238,6 +238,7 @@ impl Cq {
     #[inline(always)]
     fn take(&self, wcs: &mut [ibv_wc]) -> Result<usize, Errno> {
         let mut state = self.state.lock();
+        reach(Point::PollBegun);
         if self.is_overrun() {
             return Err(Errno(libc::EIO));
         }

@@ -3,6 +3,7 @@
 use super::state::{CqState, SendDone};
 use crate::memory::records::RqSlot;
 use crate::memory::segment::Segment;
+use crate::point::{Point, reach};
 use crate::rings::completions::{CompletionRing, RingPlace};
 use crate::rings::recvs::{Receipt, SlotState};
 use crate::sync::biased::{Biased, BiasedGuard};
@@ -122,6 +123,7 @@ impl Drop for CqGuard<'_> {
     /// Writes the copy before the lock is released.
     #[inline(always)]
     fn drop(&mut self) {
+        reach(Point::PollEnds);
         self.shown.show(&self.state);
     }
 }

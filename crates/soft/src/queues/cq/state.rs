@@ -318,6 +318,7 @@ impl CqState {
 
     #[cold]
     fn sweep_ended(&mut self, is_overrun: bool) {
+        reach(Point::Sweeping);
         let told = if is_overrun { Vec::new() } else { self.srq_completions() };
         let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended)
             .into_iter()
@@ -539,6 +540,7 @@ impl CqState {
             }
             match self.next_told(before.map(|arrived| arrived.ring)) {
                 Some(what) => {
+                    reach(Point::NoticeTaken);
                     if self.take_told(what, to) {
                         return self.give_recv(due, to);
                     }
@@ -553,6 +555,7 @@ impl CqState {
     /// the peer may have sent the RECV's message because of that send.
     #[inline(always)]
     fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
+        reach(Point::RecvTaken);
         if due.is_none()
             && !self.own.is_empty()
             && let Some(nth) = self.first_due()
@@ -734,6 +737,7 @@ impl CqState {
     fn take_own(&mut self, nth: usize, to: &mut ibv_wc) -> bool {
         let queued = if nth == 0 { self.own.pop_front() } else { self.remove_own(nth) };
         let Some(queued) = queued else { return false };
+        reach(Point::SendTaken);
         let own = queued.own;
         let status = own.status.to_c();
         if let Some(user) = self.sender(&queued) {

@@ -410,11 +410,13 @@ impl Qp {
         // If a peer put the QP into Err, that peer has already sent the event.
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
+        reach(Point::ErrShown);
         // A program that gets flushed completions may reuse its memory, so copies must end first. This thread
         // must run no copy at this point, because the thread would wait for its own copy.
         debug_assert!(sends.scratch.batch.is_empty());
         self.requester.process.wait_for_copies("a QP's transition to Err");
         self.share.rq.settle(self.num());
+        reach(Point::Settled);
         self.flush_sends(sends);
         self.flush_recvs();
         if is_own && self.uses_srq && self.role == QpRole::Plain {
@@ -475,6 +477,7 @@ impl Qp {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
+        reach(Point::RecvPosted);
         // The state is read after the RECV is visible to all threads. A requester that puts the QP into Err
         // stores the state before it searches for RECVs to flush. So this thread or the requester flushes
         // this RECV.
@@ -510,6 +513,7 @@ impl Qp {
             // Release: a process that sees domain 0 also sees that the QP's windows are gone.
             domain.store(0, Release);
         }
+        reach(Point::WindowsEnded);
         self.record.show_destroyed();
         reach(Point::Resetting);
         // This wait comes before the payloads are placed below, because a sender may be placing them.
@@ -518,6 +522,7 @@ impl Qp {
             true => self.share.rq.settle(self.num()),
             false => self.share.rq.close(),
         }
+        reach(Point::QueueClosed);
         if let Some(first) = sends.queue.front() {
             self.take_back(first.number);
         }
@@ -528,11 +533,13 @@ impl Qp {
         sends.watch = None;
         let posted = sends.posted;
         drop(sends);
+        reach(Point::SendsEnded);
         refused::queue_ends(&self.fullness, posted);
         if !self.uses_srq {
             self.share.rq.explain_end();
         }
         self.recv_cq.end_user(&self.share, self.role == QpRole::Plain);
+        reach(Point::ReceiverEnded);
         self.send_cq.end_user(&self.share, false);
         if let Some(flights) = &self.share.flights {
             flights.clear();

@@ -6,6 +6,7 @@ use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use crate::fabric::peer::Owner;
+use crate::point::{Point, reach};
 use crate::queues::errors::LostWr;
 use crate::refused;
 use crate::rings::completions::{Armed, armed};
@@ -49,6 +50,7 @@ impl Qp {
     #[inline(always)]
     pub(crate) fn begin_post(&self) -> Posting<'_> {
         let mut sends = self.sends();
+        reach(Point::PostBegun);
         self.notice_error(&mut sends);
         let idle = self.share.freed.load(Relaxed) == sends.posted;
         Posting { qp: self, sends, idle, tells: false, srqn: 0, gives_way: GivesWay(false) }
@@ -322,6 +324,7 @@ impl Drop for Posting<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         let sends = &mut *self.sends;
+        reach(Point::ListEnds);
         if !sends.scratch.batch.is_empty() {
             self.qp.carry_out_gathered(sends);
         }

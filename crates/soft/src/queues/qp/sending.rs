@@ -46,6 +46,7 @@ impl Qp {
                     continue;
                 }
             };
+            self.fence(&request);
             let outcome = match self.turn(sends, &request) {
                 SendTurn::Go => self.attempt_alone(sends, &request),
                 SendTurn::Over(outcome) => outcome,

@@ -78,6 +78,9 @@ impl Qp {
     /// Admits a work request in strict mode. Returns a result like [`Qp::admit_watched`].
     fn admit_strictly(&self, sends: &mut Sends, request: &Request<'_>, slice: Option<Slice>) -> bool {
         let (number, opcode) = (request.number, request.op.opcode());
+        if sends.queue.is_empty() {
+            self.fence(request);
+        }
         let has_lkeys = request.inline.is_none() && !request.flags.contains(SendFlags::INLINE);
         let sges = if has_lkeys { request.sg_list } else { &[] };
         let (process, pd) = (self.requester.process, self.requester.pd);
@@ -125,6 +128,17 @@ impl Qp {
             }
         }
         true
+    }
+
+    /// If the request has IBV_SEND_FENCE, makes the results of earlier requests, which have been carried out,
+    /// visible in the program's buffers. The payload of the request may be such a result.
+    #[inline]
+    pub(super) fn fence(&self, request: &Request<'_>) {
+        if request.flags.contains(SendFlags::FENCE)
+            && let Some(flights) = &self.share.flights
+        {
+            flights.arrive_before(request.number);
+        }
     }
 
     /// Reports a requester whose limit of READs and atomics exceeds the responder's. A NIC refuses the excess

@@ -619,6 +619,7 @@ impl RecvQueue {
         // If the sender has placed the payload, the completion carries nothing any more.
         let done = RecvDone::of(slot);
         let placed = done.carried == 0 || self.place_carried(state, index, slot, done.carried.into());
+        reach(Point::PayloadPlaced);
         if let Some(position) = passed {
             self.pass(position);
         }
@@ -627,6 +628,7 @@ impl RecvQueue {
         if !self.senders.take_in_turn() {
             slot.set_taken(posted);
         }
+        reach(Point::MarkedTaken);
         if is_announced {
             end_taking(self.record, posted);
         }

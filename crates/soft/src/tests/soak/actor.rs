@@ -1,14 +1,18 @@
 //! An actor: a process of the soak. It carries out commands from its standard input. Between commands, its
-//! server and its client make passes.
+//! server and its client make passes. A pair works in threads of its own.
 
+use super::super::peer::run_on;
 use super::client::{Client, KINDS, Remote};
 use super::harm::{self, Harm};
+use super::pair::Pair;
 use super::server::Server;
 use super::traffic::Way;
 use super::watch::{self, Watch};
 use crate::fabric::process::Process;
 use crate::point::Point;
+use crate::sync::lock;
 use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// An environment variable that is set in the processes of the soak.
@@ -24,6 +28,7 @@ struct Actor {
     watch: Watch,
     server: Option<Server>,
     client: Option<Client>,
+    pair: Option<Pair>,
     goes: bool,
     /// How long the command `server` was blocked.
     blocked: Duration,
@@ -38,8 +43,14 @@ fn the_actor() {
     }
     // A stopped process would not notice that the test has exited. SAFETY: the call takes only numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let mut actor =
-        Actor { watch: Watch::new(), server: None, client: None, goes: false, blocked: Duration::ZERO };
+    let mut actor = Actor {
+        watch: Watch::new(),
+        server: None,
+        client: None,
+        pair: None,
+        goes: false,
+        blocked: Duration::ZERO,
+    };
     let mut input = Input::default();
     while let Some(lines) = input.lines(PAUSE) {
         for line in lines {
@@ -106,6 +117,18 @@ impl Actor {
                 harm::prepare(point(words.get(1)?)?, number(1) as u32, harm, number(3));
             }
             ("relent", ..) => harm::relent(),
+            // The device begins after that, so all threads of the process run on this processor.
+            ("core", ..) => run_on(number(0) as usize),
+            ("pair", ..) => {
+                let process = Process::current().ok()?;
+                return Some(told(&self.pair.insert(Pair::new(process, words.get(1)?)).about()));
+            }
+            ("begin", ..) => self.pair.as_mut()?.begin((number(0) != 0, number(1) != 0), &numbers[2..]),
+            ("rounds", ..) => return Some(told(&[self.pair.as_ref()?.found.rounds.load(Relaxed)])),
+            ("rest", ..) => {
+                let patience = Duration::from_millis(number(0));
+                return Some(told(&self.pair.as_ref()?.rest(patience)));
+            }
             ("fork", ..) => return Some(super::forking::run(number(0)).err().unwrap_or_default()),
             ("go", ..) => self.goes = true,
             ("counts", ..) => return Some(self.counts()),
@@ -140,6 +163,8 @@ impl Actor {
     /// The longest call in microseconds, the call's name, and the findings.
     fn wrong(&mut self) -> String {
         let watch = &mut self.watch;
+        let of_pair = self.pair.iter().flat_map(|pair| std::mem::take(&mut *lock(&pair.found.wrong)));
+        of_pair.for_each(|wrong| watch.say(wrong));
         let call = watch.longest_call.replace(' ', "-");
         format!("{} {call} {}", watch.longest.as_micros(), std::mem::take(&mut watch.wrong).join(BETWEEN))
     }

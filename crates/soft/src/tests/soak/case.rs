@@ -48,6 +48,7 @@ impl Case {
         let fabric = format!("soak-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let longest = match self.row.role {
             Role::Joiner | Role::Leaver => self.run_members(&fabric),
+            Role::Asker | Role::Owner => self.run_pair(&fabric).map(|()| (Duration::ZERO, "none".to_owned())),
             _ => self.run_traffic(&fabric),
         };
         let left = wait_until(|| folder(&fabric).is_none());
@@ -63,7 +64,7 @@ impl Case {
         if self.harm == Harm::Stop { BLOCKS } else { LONG }
     }
 
-    fn arm(&self) -> String {
+    pub(super) fn arm(&self) -> String {
         let nth = 1 + self.seed % u64::from(self.row.passes);
         format!("arm {:?} {nth} {:?} {}", self.row.point, self.harm, self.seed)
     }

@@ -7,10 +7,12 @@ use crate::memory::segment::Segment;
 use crate::point::{Point, arm};
 use crate::rings::completions::RingPlace;
 use crate::rings::recvs::stride;
+use crate::sync::thread_id;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
@@ -25,17 +27,25 @@ pub(super) enum Harm {
     FullShm,
     /// The process overwrites random words of its own segment, again and again.
     Hostile,
+    /// The thread sleeps, while other threads of the process go on.
+    Hold,
+    /// The thread gets `SCHED_IDLE` beside load, with all processes of the case on one processor.
+    Idle,
 }
 
 impl Harm {
-    pub(super) const ALL: [Harm; 6] =
-        [Harm::Stop, Harm::Kill, Harm::NoFiles, Harm::NoMemory, Harm::FullShm, Harm::Hostile];
+    pub(super) const ALL: [Harm; 8] = {
+        use Harm::*;
+        [Stop, Kill, NoFiles, NoMemory, FullShm, Hostile, Hold, Idle]
+    };
 
     pub(super) fn named(name: &str) -> Option<Harm> {
         Harm::ALL.into_iter().find(|harm| format!("{harm:?}") == name)
     }
 }
 
+/// How long a thread is held.
+pub(super) const HELD: Duration = Duration::from_millis(300);
 /// The line that a process prints when it reaches the armed point.
 pub(super) const REACHED: &str = "reached";
 /// The file that fills /dev/shm.
@@ -44,6 +54,8 @@ pub(super) const FILLER: &str = "/dev/shm/soak-filler";
 /// The number of the prepared harm, and its random seed.
 static DUE: AtomicU32 = AtomicU32::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
+/// The thread with `SCHED_IDLE`; 0 if there is none.
+static IDLE: AtomicU32 = AtomicU32::new(0);
 /// Whether this process corrupts its segment.
 static HOSTILE: AtomicBool = AtomicBool::new(false);
 
@@ -71,7 +83,19 @@ fn strike() {
             HOSTILE.store(true, SeqCst);
             misbehave();
         }
+        Harm::Hold => std::thread::sleep(HELD),
+        Harm::Idle => {
+            IDLE.store(thread_id(), SeqCst);
+            schedule(0, libc::SCHED_IDLE);
+        }
     }
+}
+
+/// Sets the scheduling policy of a thread; 0 is this thread.
+fn schedule(thread: u32, policy: libc::c_int) {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter outlives the call.
+    unsafe { libc::sched_setscheduler(thread as libc::pid_t, policy, &priority) };
 }
 
 /// Bytes that remain for small allocations. A Rust program aborts if it cannot make these.
@@ -101,9 +125,14 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) {
     }
 }
 
-/// Ends the harm: restores the resource limits, and stops corrupting the segment.
+/// Ends the harm: restores the resource limits and the scheduling policy, and stops corrupting the segment.
+/// Without privileges, the kernel may refuse to restore the policy.
 pub(super) fn relent() {
     HOSTILE.store(false, SeqCst);
+    let idle = IDLE.swap(0, SeqCst);
+    if idle != 0 {
+        schedule(idle, libc::SCHED_OTHER);
+    }
     for what in [libc::RLIMIT_NOFILE, libc::RLIMIT_AS] {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: getrlimit(2) fills the struct in before it is read.

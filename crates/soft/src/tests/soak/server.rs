@@ -436,7 +436,7 @@ impl Server {
 const _: () = assert!(CAP.max_recv_wr as u64 >= UD_RECVS);
 
 /// Creates and attaches a System V segment, which the kernel removes with its last user.
-fn system_v(bytes: usize) -> u64 {
+pub(super) fn system_v(bytes: usize) -> u64 {
     // SAFETY: the calls create a new segment and a new mapping.
     unsafe {
         let id = libc::shmget(libc::IPC_PRIVATE, bytes, 0o600);
