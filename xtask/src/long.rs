@@ -25,10 +25,17 @@ fn long_pages() -> Task<()> {
     run(tests.args(["--", "pages::pages_show"]).env("DOORBELL_LONG_PAGES", "1"))
 }
 
-const STEPS: [CheckStep<'static>; 9] = [
+/// Compares the statistics of drawn programs with their options, for more programs than `cargo xtask test`.
+fn drawn_programs() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--package", "doorbell-soft-so", "--test", "soft-so"]);
+    run(tests.args(["--", "drawn::"]).env("DOORBELL_DRAWN_LINES", "30"))
+}
+
+const STEPS: [CheckStep<'static>; 10] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
     ("long commands on pages", &long_pages),
+    ("statistics of drawn programs", &drawn_programs),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),

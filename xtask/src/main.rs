@@ -52,7 +52,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   peers [--rounds N]
                   measures latencies and rates of the software NIC, of UCX's shared memory and of the bare system
                   call: medians of N runs (7 by default), beside the goals
-  wheels          installs NIXL and Mooncake by pip (115 MB), as `test` does if they are missing
+  wheels          installs the Python wheels of programs that the tests run, as `test` does if one is missing
   asan            runs the software NIC under AddressSanitizer: its tests, random calls, the conformance suite
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that the file declares, and

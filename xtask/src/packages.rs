@@ -1,6 +1,8 @@
 //! Installs Debian packages that the emulated machine needs, and packages of programs that the tests run.
 
-use crate::command::{Problem, Task, find, lines, program, run};
+use crate::command::{Problem, Task, failed, find, lines, program, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,7 +31,7 @@ pub(crate) fn rxe_driver() -> Option<PathBuf> {
 
 /// Packages of RDMA programs that run unmodified on the software NIC, and of tools that tests need. The
 /// second name is a program that shows whether the package is installed.
-const TESTED_PROGRAMS: [(&str, &str); 15] = [
+const TESTED_PROGRAMS: [(&str, &str); 20] = [
     ("ibverbs-utils", "ibv_devinfo"),
     ("perftest", "ib_write_bw"),
     ("rdmacm-utils", "rping"),
@@ -38,6 +40,11 @@ const TESTED_PROGRAMS: [(&str, &str); 15] = [
     ("ucx-utils", "ucx_perftest"),
     ("openmpi-bin", "mpirun"),
     ("libfabric-bin", "fi_pingpong"),
+    ("mpich", "mpiexec.hydra"),
+    ("qemu-system-x86", "qemu-system-x86_64"),
+    ("tgt", "tgtd"),
+    ("libiscsi-bin", "iscsi-inq"),
+    ("qemu-utils", "qemu-io"),
     ("util-linux", "setpriv"),
     ("bubblewrap", "bwrap"),
     ("valgrind", "valgrind"),
@@ -48,11 +55,12 @@ const TESTED_PROGRAMS: [(&str, &str); 15] = [
 ];
 
 /// Packages without programs, each with a path that shows whether it is installed.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
+    ("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"),
     ("libjemalloc2", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"),
     ("libtcmalloc-minimal4", "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"),
     ("libmimalloc2.0", "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"),
@@ -136,6 +144,34 @@ pub(crate) fn ensure_valgrind() -> Task<()> {
     install(|| without_program(&COUNTING))
 }
 
+/// The program that decides whether the installation of a package may start its services (invoke-rc.d(8)).
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// While it exists, installations start no service: tgt's service would take iSCSI's port. The file has no
+/// effect any more if this process was killed before it removed the file.
+struct NoStarts(bool);
+
+impl NoStarts {
+    fn begin() -> Task<NoStarts> {
+        if Path::new(POLICY).exists() {
+            return Ok(NoStarts(false));
+        }
+        let text =
+            format!("#!/bin/sh\n# Of `cargo xtask`.\n[ ! -d /proc/{} ] || exit 101\n", std::process::id());
+        let made = std::fs::write(POLICY, text)
+            .and_then(|()| std::fs::set_permissions(POLICY, Permissions::from_mode(0o755)));
+        made.map(|()| NoStarts(true)).map_err(|error| failed(POLICY, error))
+    }
+}
+
+impl Drop for NoStarts {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = std::fs::remove_file(POLICY);
+        }
+    }
+}
+
 fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {
     let packages = missing();
     if packages.is_empty() {
@@ -154,7 +190,9 @@ fn install(missing: fn() -> Vec<&'static str>) -> Task<()> {
     let mut install = program("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
     install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);
+    let starts = NoStarts::begin()?;
     run(&mut install).map_err(unavailable)?;
+    drop(starts);
     match missing()[..] {
         [] => Ok(()),
         ref still => Err(Problem::Unavailable(format!("installed, but not found: {}", still.join(" ")))),

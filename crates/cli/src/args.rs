@@ -7,6 +7,7 @@ use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
 use doorbell_lab::{Duration, Schema, Share, Workload};
 use doorbell_launch::MOST_RANKS;
+use doorbell_launch::faults::time;
 use doorbell_schema::BadShare;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -117,9 +118,14 @@ pub(crate) struct RunArgs {
     /// must name the folder and one fabric. A thread of the owner serves private memory, which is slower
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "fabric")]
     pub(crate) meet: Option<PathBuf>,
-    /// Do not print on standard error why a QP is in error
+    /// Do not print on standard error why a QP is in error, why a call is refused, why a process waits, and
+    /// that the program never opened the device
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Print which call waits, and for which event, when the wait has lasted this time, such as 5s [default:
+    /// at Ctrl-C or SIGTERM, or when nothing can end the wait]
+    #[arg(long, value_name = "TIME", value_parser = wait, allow_hyphen_values = true)]
+    pub(crate) explain_after: Option<std::time::Duration>,
     /// Inject faults, separated by commas: drop=P, delay=T or T1..T2, rnr or rnr=P, kill-qp@N (each QP's N-th
     /// work request), port-down@T or T1..T2 (since the device was opened); such as drop=1e-4,delay=10us
     #[arg(long, value_name = "FAULTS")]
@@ -386,6 +392,10 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
+}
+
+fn wait(text: &str) -> Result<std::time::Duration, String> {
+    time(text).ok_or_else(|| format!("`{text}` is not a time of at most an hour, such as 5s or 500ms"))
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

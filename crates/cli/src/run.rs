@@ -17,7 +17,7 @@ const USUAL_TRACE: u64 = 100_000;
 /// Seed of faults if `--seed` is not given.
 const USUAL_SEED: u64 = 1;
 
-/// Replaces this command by the program. Returns only if the program does not start.
+/// Runs the program, and exits as the program does. Returns only if the program does not start.
 pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     let wanted = args.stats || args.stats_json.is_some();
     if args.profile.is_some() && !wanted {
@@ -50,6 +50,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         fabric: args.fabric,
         meet: args.meet,
         quiet: args.quiet,
+        explain_after: args.explain_after,
         faults,
         trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),
         strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),

@@ -49,18 +49,21 @@ impl Chance {
     }
 }
 
-fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
+/// Parses a time of at most an hour, such as `10us`. The limit is an hour, because no test takes longer.
+pub fn time(text: &str) -> Option<Duration> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let parsed = units.iter().find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns));
-    // The limit is an hour, because no test takes longer.
-    let ns = parsed.filter(|ns| (0.0..=3.6e12).contains(ns));
-    let wrong = || {
+    let ns = parsed.filter(|ns| (0.0..=3.6e12).contains(ns))?;
+    Some(Duration::from_nanos(ns as u64))
+}
+
+fn duration(fault: &str, text: &str) -> Result<Duration, BadFaults> {
+    time(text).ok_or_else(|| {
         BadFaults(format!(
             "{fault}: {text:?} is not a time of at most an hour; write a number with ns, us, ms or s, such \
              as 10us"
         ))
-    };
-    ns.map(|ns| Duration::from_nanos(ns as u64)).ok_or_else(wrong)
+    })
 }
 
 /// Parses `T` or `T1..T2`. T1 must not exceed T2.

@@ -6,6 +6,7 @@
 //! - [`variables`]: the environment variables by which the launcher configures the library;
 //! - [`limits`], [`faults`], [`strict`], [`trace`]: values of these variables;
 //! - [`counts`]: shared memory in which the library counts posts, and which the launcher reads;
+//! - [`waits`]: the reasons why processes wait, which the launcher prints at a signal;
 //! - [`stats`]: the cost of the counted posts on a NIC, printed or written as JSON;
 //! - [`trust`], [`sealed`], [`tree`], [`say`](mod@say): checks of owners and modes, shared memory, folders,
 //!   messages.
@@ -13,6 +14,7 @@
 //! The launcher itself is [`Launch`], which the library does not use.
 
 mod address;
+pub mod clock;
 pub mod counts;
 pub mod faults;
 mod launcher;
@@ -27,6 +29,7 @@ pub mod trace;
 pub mod tree;
 pub mod trust;
 pub mod variables;
+pub mod waits;
 
 pub use address::is_of_one_host;
 pub use launcher::{LIBRARY, Launch, LaunchError, Link, MOST_RANKS, NotBuilt, Unserved};

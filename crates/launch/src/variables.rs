@@ -23,8 +23,12 @@ pub const IP: &str = "DOORBELL_IP";
 /// expire.
 pub const TIMERS: &str = "DOORBELL_TIMERS";
 
-/// 1 if the library does not print why a QP is in error.
+/// 1 if the library explains neither QPs in error nor refused calls.
 pub const QUIET: &str = "DOORBELL_QUIET";
+
+/// Nanoseconds after which the library explains a wait. Without it, the library explains only waits that
+/// nothing can end.
+pub const EXPLAIN_AFTER: &str = "DOORBELL_EXPLAIN_AFTER";
 
 /// The name of the fabric. Programs reach only programs on their own fabric.
 pub const FABRIC: &str = "DOORBELL_FABRIC";
@@ -52,6 +56,9 @@ pub const PROFILE: &str = "DOORBELL_PROFILE";
 /// The address of the launcher's [`Board`](crate::counts::board::Board), as `pid:descriptor:start_time` of
 /// the process that has opened the board's file.
 pub const COUNTS: &str = "DOORBELL_COUNTS";
+
+/// The address of the board on which processes record their waits, like [`COUNTS`].
+pub const WAITS: &str = "DOORBELL_WAITS";
 
 /// 1 if the process prints a summary when it exits.
 pub const STATS: &str = "DOORBELL_STATS";

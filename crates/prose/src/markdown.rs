@@ -40,6 +40,7 @@ impl Collector<'_> {
             }
             Event::SoftBreak | Event::HardBreak => self.text(" ", at),
             Event::Rule => self.flush(),
+            Event::InlineHtml(html) if html.starts_with("<br") => self.flush(),
             _ => {}
         }
     }
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn code_tables_and_lists_are_told_apart() {
-        let page = "# A head\n\nOne `a b`\nparagraph.\n\n- item\n- item with *stress*\n\n  and a paragraph\n\n```\ncode.\n```\n\n| cell | other |\n|---|---|\n| x | y is z |\n";
+        let page = "# A head\n\nOne `a b`\nparagraph.\n\n- item\n- item with *stress*\n\n  and a paragraph\n\n```\ncode.\n```\n\n| cell | other |\n|---|---|\n| x | y is z<br>u is v |\n";
         let all = markdown(page, 1);
         let texts: Vec<(&str, Form, usize)> = all.iter().map(|p| (&*p.text, p.form, p.line(0))).collect();
         assert_eq!(
@@ -107,6 +108,7 @@ mod tests {
                 ("other", Form::Label, 15),
                 ("x", Form::Label, 17),
                 ("y is z", Form::Label, 17),
+                ("u is v", Form::Label, 17),
             ]
         );
         assert_eq!(all[1].line(12), 4, "the second line of the paragraph");

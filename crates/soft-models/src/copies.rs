@@ -25,7 +25,7 @@ impl Memory {
         Rc::new(Memory { segment: Segment::default(), bytes: LockedCell::new(0) })
     }
 
-    /// The record of a new requester.
+    /// The record of a new copier.
     fn requester(&self, holder: u32) -> usize {
         take(&self.segment, holder, |_| false).expect("there are two records")
     }
@@ -67,7 +67,7 @@ fn join(thread: thread::JoinHandle<()>) {
     thread.join().expect("a thread of a model does not panic");
 }
 
-/// A requester copies twice while the rights are revoked.
+/// A copier copies twice while the rights are revoked.
 pub fn revoked() -> u64 {
     check("copies revoked", ModelBounds { preemptions: None }, || {
         let memory = Memory::new();
@@ -81,7 +81,7 @@ pub fn revoked() -> u64 {
     })
 }
 
-/// A requester takes its record while the rights are revoked, and passes a full fence.
+/// A copier takes its record while the rights are revoked, and passes a full fence.
 pub fn revoked_at_first() -> u64 {
     check("copies revoked at first", ModelBounds { preemptions: None }, || {
         let memory = Memory::new();
@@ -91,7 +91,7 @@ pub fn revoked_at_first() -> u64 {
     })
 }
 
-/// Two requesters take records at the same time, and get different records.
+/// Two copiers take records at the same time, and get different records.
 pub fn two_requesters() -> u64 {
     check("copies of two requesters", ModelBounds { preemptions: None }, || {
         let memory = Memory::new();

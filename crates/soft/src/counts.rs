@@ -50,9 +50,10 @@ fn current() -> Option<&'static Process> {
     }
 }
 
-/// Counters for the posts and receives of a new QP; `None` if nothing is counted.
-pub(crate) fn qp(num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
-    current()?.qp(num, qp_type)
+/// Counters for the posts and receives of a new QP; `None` if nothing is counted. `send_cq` is the index of
+/// the CQ of its sends.
+pub(crate) fn qp(num: u32, qp_type: QpType, send_cq: u32) -> Option<(QpCounter, RecvCounter)> {
+    current()?.qp(num, qp_type, send_cq)
 }
 
 /// Counts a call that posted `recvs` RECVs to an SRQ, each with at most `sges` SGEs.

@@ -83,7 +83,7 @@ pub(crate) const HW_VERSION: u32 = 1;
 pub(crate) const INTERFACE: &CStr = c"lo";
 
 /// Most QPs of a process.
-const MAX_QP: usize = 1 << 16;
+pub(crate) const MAX_QP: usize = 1 << 16;
 const _: () = assert!(MAX_QP <= SLOTS * (QPS_IN_SLOT.end - QPS_IN_SLOT.start) as usize);
 
 /// Most address handles of a process.

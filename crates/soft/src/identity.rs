@@ -5,6 +5,7 @@
 use doorbell_launch::trust::{FoundName, find_name, names, user};
 use doorbell_launch::variables::{FABRIC, MEET, is_fabric_name};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -67,6 +68,11 @@ impl Identity {
         std::net::Ipv4Addr::new(127, 1 + self.0[8] % 254, self.0[9], 1 + self.0[10] % 254)
     }
 
+    /// Whether the port may have this GID, on InfiniBand or Ethernet.
+    pub(crate) fn has_gid(&self, gid: [u8; 16]) -> bool {
+        gid[8..] == self.guid() || gid == self.ipv4().to_ipv6_mapped().octets()
+    }
+
     /// The first number for the fabric's processes or QPs, which is below `of`.
     pub(crate) fn first(&self, of: u32) -> u32 {
         self.number(11) % of
@@ -88,14 +94,18 @@ pub(crate) struct FabricPlace {
 }
 
 impl FabricPlace {
+    /// The place of a fabric of one PID namespace. `namespace` is the inode number of the namespace.
+    fn within(namespace: u64, fabric: Option<&str>) -> FabricPlace {
+        let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
+        let prefix = format!("doorbell-{}-", user());
+        FabricPlace { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false }
+    }
+
     /// The place of this process's fabric.
     pub(crate) fn own() -> io::Result<FabricPlace> {
         let fabric = fabric()?;
         let Some(folder) = std::env::var_os(MEET) else {
-            let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-            let rest = namespace.to_string() + &fabric.map_or(String::new(), |fabric| format!("-{fabric}"));
-            let prefix = format!("doorbell-{}-", user());
-            return Ok(FabricPlace { folder: SHARED_MEMORY.into(), prefix, rest, is_joined: false });
+            return Ok(FabricPlace::within(pid_namespace("self"), fabric.as_deref()));
         };
         let rest = fabric.ok_or_else(|| {
             let why = format!(
@@ -131,6 +141,60 @@ impl FabricPlace {
         let folder = std::fs::metadata(&self.folder)?;
         Ok(format!("{}{}-{}-{}", self.prefix, folder.dev(), folder.ino(), self.rest))
     }
+}
+
+/// The inode number of a process's PID namespace; 0 if it is unknown.
+fn pid_namespace(process: &str) -> u64 {
+    std::fs::metadata(format!("/proc/{process}/ns/pid")).map_or(0, |namespace| namespace.ino())
+}
+
+/// The PID namespaces in which this user may have a fabric without `--meet`: the namespaces of all processes
+/// that this process sees, and of all fabrics in shared memory.
+fn pid_namespaces() -> BTreeSet<u64> {
+    let names = |folder: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok())
+    };
+    let prefix = FabricPlace::within(0, None).prefix;
+    let of_fabric = |name: String| {
+        let rest = name.strip_prefix(&prefix)?;
+        rest.split(['-', '.']).next()?.parse().ok()
+    };
+    let seen = names("/proc").map(|process| pid_namespace(&process));
+    seen.chain(names(SHARED_MEMORY).filter_map(of_fabric)).filter(|namespace| *namespace != 0).collect()
+}
+
+/// Says where the port with an address may be, after a path that leads to no port of this fabric, and which
+/// options connect the programs. `has` says whether the port of a fabric has the address.
+pub(crate) fn elsewhere(has: impl Fn(&Identity) -> bool) -> String {
+    let (Ok(own), Ok(fabric)) = (FabricPlace::own(), fabric()) else { return String::new() };
+    let here = pid_namespace("self");
+    let is_there = |namespace: &u64| {
+        let names = [None, fabric.as_deref()].map(|fabric| FabricPlace::within(*namespace, fabric).name());
+        names.into_iter().flatten().any(|name| has(&Identity::of(&name)))
+    };
+    let (peer, advice) = match pid_namespaces().into_iter().find(is_there) {
+        Some(namespace) => {
+            let peer = match namespace == here {
+                true => "programs that run with another --fabric or --meet".into(),
+                false => format!("programs that run without --meet in PID namespace {namespace}"),
+            };
+            (peer, "Run both programs with")
+        }
+        None => (
+            "no program that this process knows".into(),
+            "If it belongs to a program under `doorbell run` that has another --fabric or --meet, or is in \
+             another PID namespace, such as another container, run both programs with",
+        ),
+    };
+    let own = match own.is_joined {
+        true => format!("runs with --meet {} --fabric {}", own.folder.display(), own.rest),
+        false => format!("runs without --meet in PID namespace {here}"),
+    };
+    format!(
+        ". The address belongs to {peer}. This process {own}. {advice} one --meet FOLDER and one \
+         --fabric NAME"
+    )
 }
 
 /// The fabric's name, if it has one.

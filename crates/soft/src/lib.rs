@@ -8,6 +8,23 @@
 //! (no RECV, no answer) waits in the send queue. The program retries it when it polls, and so does one thread
 //! of the process.
 //!
+//! Terms of all modules:
+//!
+//! | term | meaning |
+//! |---|---|
+//! | fabric | the processes that find each other in one registry |
+//! | peer | another process of the fabric |
+//! | segment | the memory that a process shares with its peers |
+//! | record | the part of a segment that describes one object of its process, such as a region, a QP or a queue |
+//! | owner | the process to which a segment, a queue or a region belongs |
+//! | arena | the part of a segment with buffers of the program |
+//! | private memory | memory of a program that no other process maps |
+//! | requester, responder | the QP that sends a request, and the QP that receives it |
+//! | generation | a counter that distinguishes the successive uses of a number, such as a QP number |
+//! | claimer number | the number by which records name a process |
+//! | copy record | a record by which a process waits for copies from and to its memory (`memory/copies.rs`) |
+//! | service thread | a thread that accesses its process's memory for peers that cannot access it themselves |
+//!
 //! A module uses only modules above it in this list. A test of `xtask` checks this rule:
 //! - `memory`: segments and their records, regions, moving bytes;
 //! - `fabric`: the processes that use the device, and how they find and wake each other;
@@ -27,6 +44,7 @@
 //! the process exits.
 
 pub mod capi;
+mod causes;
 mod cm;
 mod counts;
 mod descriptors;
@@ -40,6 +58,7 @@ pub mod memory;
 mod path;
 mod point;
 mod queues;
+mod refused;
 mod rings;
 pub mod shown;
 mod sync;

@@ -1,11 +1,13 @@
 //! Paths of address handles: their destinations, and the global route header of their datagrams.
 
+use crate::causes;
 use crate::device::{GidType, MAX_AH, PORT, gids, lid, link_layer};
-use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::errno::{ENOMEM, Errno};
 use crate::memory::groups::{GroupAddress, is_multicast_gid, is_multicast_lid};
 use crate::sync::lock;
+use doorbell_transport::Refused;
 use doorbell_verbs::{AhAttr, AhHandle, FlowLabel, GRH_BYTES, Gid, GlobalRoute, LinkLayer};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// A global route header as it precedes a datagram's payload: 40 bytes. An IPv4 header is in the last 20
@@ -35,21 +37,30 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// The path that these attributes describe; `None` if they are invalid on this port.
-    pub(crate) fn new(attr: &AhAttr) -> Option<Path> {
+    /// The path that these attributes describe. Fails if they are invalid on this port.
+    pub(crate) fn new(attr: &AhAttr) -> Result<Path, Refused> {
         if attr.port_num != PORT {
-            return None;
+            return Err(causes::PATH_PORT.of([&attr.port_num]));
         }
         let Some(route) = attr.grh else {
             // An Ethernet port has no addresses but GIDs.
-            let ib = link_layer() == LinkLayer::Infiniband;
+            if link_layer() == LinkLayer::Ethernet {
+                return Err(causes::PATH_GRH.bare());
+            }
             let is_reachable = attr.dlid == lid();
-            return ib.then_some(Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
+            return Ok(Path { is_reachable, sl: attr.sl, dlid: attr.dlid, route: None });
         };
-        gids().get(usize::from(route.sgid_index))?;
+        if usize::from(route.sgid_index) >= gids().len() {
+            return Err(causes::PATH_SGID.of([&route.sgid_index, &gids().len()]));
+        }
         let is_reachable = gids().iter().any(|(gid, _)| *gid == route.dgid);
         let sl = if link_layer() == LinkLayer::Infiniband { attr.sl } else { 0 };
-        Some(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
+        Ok(Path { is_reachable, sl, dlid: attr.dlid, route: Some(route) })
+    }
+
+    /// The LID or the route that the path leads to.
+    pub(crate) fn destination(&self) -> (u16, Option<GlobalRoute>) {
+        (self.dlid, self.route)
     }
 
     /// The multicast groups that the path leads to; `None` for a unicast path.
@@ -79,7 +90,7 @@ impl Path {
 
 /// The IPv4 address in an IPv4-mapped GID; `None` for another GID.
 fn ipv4(gid: &Gid) -> Option<Ipv4Addr> {
-    std::net::Ipv6Addr::from(gid.0).to_ipv4_mapped()
+    Ipv6Addr::from(gid.0).to_ipv4_mapped()
 }
 
 /// Builds a global route header, which has the format of an IPv6 header (IB specification vol. 1, 8.3).
@@ -122,7 +133,7 @@ fn checksum(ip: &[u8]) -> u16 {
 }
 
 /// The route back to the sender of a received datagram, from the datagram's header.
-pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
+pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Refused> {
     let ip = &header[GRH_BYTES as usize - IPV4..];
     let is_ipv6 = header[0] >> 4 == 6;
     // rdma-core makes this test too. The last bytes of an IPv6 header belong to a GID, which may look like an
@@ -130,7 +141,8 @@ pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
     let is_ipv4 = if is_ipv6 { ip[0] == 0x45 && checksum(ip) == 0 } else { ip[0] >> 4 == 4 };
     let own = |dgid: Gid, is_v2: bool| {
         let is_it = |(gid, kind): &(Gid, GidType)| *gid == dgid && (*kind == GidType::RoceV2) == is_v2;
-        gids().iter().position(is_it).map(|index| index as u8).ok_or(EINVAL)
+        let index = gids().iter().position(is_it).map(|index| index as u8);
+        index.ok_or_else(|| causes::WC_GRH.of([&Ipv6Addr::from(dgid.0)]))
     };
     if is_ipv4 {
         let gid = |at: usize| {
@@ -146,12 +158,12 @@ pub(crate) fn way_back(header: &Header) -> Result<GlobalRoute, Errno> {
         });
     }
     if !is_ipv6 {
-        return Err(Errno(libc::EPROTONOSUPPORT));
+        return Err(causes::WC_HEADER.bare());
     }
     let is_v2 = match header[6] {
         NEXT_UDP => true,
         NEXT_BTH => false,
-        _ => return Err(Errno(libc::EPROTONOSUPPORT)),
+        _ => return Err(causes::WC_HEADER.bare()),
     };
     let gid = |at: usize| {
         let mut gid = [0; 16];

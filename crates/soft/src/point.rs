@@ -36,9 +36,9 @@ pub(crate) enum Point {
     PlacingEnds,
     /// The result of a RECV is written but not published yet.
     Filled,
-    /// A RECV is done. In order of the points: the turn has not passed on yet; it has passed on; the
-    /// completion's cell is written but the tail has not moved; the CQ is disarmed but its event is not
-    /// written.
+    /// A RECV is done. From this point on, in order of the points: The turn has not passed on yet. The turn
+    /// has passed on. The completion's cell is written, but the tail has not moved. The CQ is disarmed, but
+    /// its event is not written.
     Done,
     TurnPassed,
     CellWritten,

@@ -4,9 +4,22 @@
 //! are not used. In a Rust program, such a thread maps a signal stack when it begins, and ends the whole
 //! program if the mapping fails. rustix has no threads.
 
+use crate::sync::{Anew, thread_id};
 use std::ffi::CStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The IDs of the running threads of this library.
+static RUNNING: Anew<Vec<u32>> = Anew::new(Vec::new());
+
+/// The number of this process's threads that are not threads of this library. A thread of this library counts
+/// as another one for a moment when it begins or ends. `None` if /proc does not show the threads.
+pub(crate) fn threads_of_program() -> Option<usize> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
+    let ids: Vec<u32> = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect();
+    let running = RUNNING.lock();
+    Some(ids.iter().filter(|id| !running.contains(id)).count())
+}
 
 type ThreadBody = Box<dyn FnOnce() + Send>;
 
@@ -74,9 +87,11 @@ unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::p
 extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `spawn_on` made the pointer from a box, for this thread alone.
     let run = unsafe { Box::from_raw(run.cast::<ThreadBody>()) };
+    RUNNING.lock().push(thread_id());
     // The panic hook has already reported the panic. The program continues without this thread, as after a
     // panic in a thread of std.
     let _ = catch_unwind(AssertUnwindSafe(*run));
+    RUNNING.lock().retain(|id| *id != thread_id());
     std::ptr::null_mut()
 }
 
@@ -99,6 +114,23 @@ mod tests {
         // The thread may get its name a moment after it starts.
         assert!(status.starts_with("Name:\t"), "{status}");
         assert!(heard.recv().is_err(), "it has ended");
+    }
+
+    #[test]
+    fn running_threads_of_this_library_are_known() {
+        let ((says, hears), (ends, ended)) = (channel(), channel::<()>());
+        let run = move || {
+            says.send(thread_id()).expect("somebody listens");
+            let _ = ended.recv();
+        };
+        spawn(c"known", run).expect("there is room");
+        let id = hears.recv().expect("it says so");
+        assert!(RUNNING.lock().contains(&id));
+        assert!(threads_of_program().is_some_and(|count| count >= 1), "this thread is none of them");
+        drop(ends);
+        while RUNNING.lock().contains(&id) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

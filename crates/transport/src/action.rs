@@ -38,7 +38,7 @@ pub enum Source {
 }
 
 /// A packet to transmit once its payload is available. The requests of a QP must leave in the order in which
-/// the QP emitted them. So must its answers.
+/// the QP emitted them. The answers of a QP must leave in their order, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxPacket {
     /// The packet.
@@ -104,7 +104,7 @@ impl Iterator for ReadStream {
     }
 }
 
-/// The queue of a QP that a completion belongs to.
+/// The queue of a QP to which a completion belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The send queue.
@@ -134,8 +134,8 @@ pub enum Action {
         /// The previous value of the word.
         original: u64,
     },
-    /// A work request is done. If `signaled` is false, no CQE is written, but the slot of the send queue
-    /// counts as done.
+    /// A work request is done. If `signaled` is false, the driver writes no CQE. The slot of the send queue
+    /// counts as done in any case.
     Complete {
         /// The queue of the completion.
         queue: Queue,
@@ -155,7 +155,7 @@ pub enum Action {
     /// There may be packets to transmit again: call [`crate::Qp::next_request`].
     Transmit,
     /// An error has put the QP into Err, or into Sqe if a send of UC or UD failed. The QP has completed its
-    /// send work requests, and will flush later ones. The driver must call [`crate::Qp::recv_posted`], which
-    /// flushes the RECVs.
+    /// send work requests, and will flush later send work requests. The driver must call
+    /// [`crate::Qp::recv_posted`], which flushes the RECVs.
     Failed,
 }

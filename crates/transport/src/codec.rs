@@ -1,8 +1,8 @@
 //! RoCEv2: packets as the payload of UDP datagrams to port 4791, from BTH to ICRC.
 //!
 //! Headers follow IB specification vol. 1, chapter 9, in network byte order. The ICRC (annex A17 of the
-//! specification) also covers the preceding IP and UDP headers, so encoding and decoding need a [`Route`].
-//! Fields that routers change count as ones.
+//! specification) also covers the preceding IP and UDP headers. So encoding and decoding need a [`Route`].
+//! For the ICRC, all bits of the fields that routers change count as ones.
 
 use crate::{AtomicOp, Body, Deth, NakCode, Packet, PacketPart, Reth, Syndrome};
 use doorbell_verbs::QpType;

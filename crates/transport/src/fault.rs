@@ -41,9 +41,10 @@ impl Fault {
         }
     }
 
-    /// The status with which the message's RECV completes; `None` if the RECV stays posted. On UC and UD, the
-    /// message may be too long for its RECV. A RECV of the QP's own queue then stays posted for the next
-    /// message (class D). A RECV of an SRQ completes (class E).
+    /// The status with which the message's RECV completes; `None` if the RECV stays posted.
+    ///
+    /// On UC and UD, the message may be too long for its RECV. A RECV of the QP's own queue then stays posted
+    /// for the next message (class D). But a RECV of an SRQ completes (class E).
     pub const fn recv_status(self, qp_type: QpType, uses_srq: bool) -> Option<WcStatus> {
         match (self, qp_type) {
             (Fault::RecvProtection, _) => Some(WcStatus::LocProtErr),
@@ -55,8 +56,8 @@ impl Fault {
         }
     }
 
-    /// Whether the responder's QP enters Err: on RC with every NAK (table 63), on UC and UD only if an lkey
-    /// of the RECV is at fault.
+    /// Whether the responder's QP enters Err. On RC, it does so with every NAK (table 63). On UC and UD, it
+    /// does so only if an lkey of the RECV is at fault.
     pub const fn is_fatal(self, qp_type: QpType) -> bool {
         match qp_type {
             QpType::Rc => self.nak().is_some(),

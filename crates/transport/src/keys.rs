@@ -34,8 +34,8 @@ impl Region {
     }
 }
 
-/// The reason why an access was refused: the first that applies, in the order of the variants (IB
-/// specification vol. 1, 10.6.3 and 9.7.5.2.4).
+/// The reason why an access was refused. If several reasons apply, it is the first of them in the order of
+/// the variants (IB specification vol. 1, 10.6.3 and 9.7.5.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// No region has this key.

@@ -1,20 +1,20 @@
-//! A queue pair: its state, attributes and queues. `requester.rs` sends requests, and `responder.rs` handles
-//! arriving requests.
+//! A queue pair: its state, attributes and queues. `requester.rs` sends requests and handles their answers.
+//! `responder.rs` handles arriving requests.
 
 use crate::receive_state::Responder;
 use crate::send_queue::SendQueue;
 use crate::send_state::Requester;
 use crate::settings::Settings;
 use crate::{
-    Action, Keys, Packet, Queue, RecvQueue, Repeats, SendShape, SendWqe, check_modify, check_post_recv,
-    flushes_sends, is_signaled, takes_requests,
+    Action, Keys, Packet, Queue, RecvQueue, Refused, Repeats, SendShape, SendWqe, check_modify,
+    check_post_recv, flushes_sends, is_signaled, takes_requests,
 };
 use doorbell_verbs::{
     AhAttr, Mtu, QpAttr, QpInitAttr, QpState, QpType, SendFlags, SendWr, Time, VerbsError, Wc, WcStatus,
 };
 
-/// A queue pair. Fields are ordered by use: sending, both directions, receiving. Drivers have many QPs, and
-/// each further cache line is one more miss.
+/// A queue pair. The fields for sending come first, then the fields for both directions, then the fields for
+/// receiving. Drivers have many QPs, so each further cache line that a call touches is one more miss.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Qp {
@@ -33,8 +33,8 @@ pub struct Qp {
 }
 
 impl Qp {
-    /// Creates QP number `num` of protection domain `pd`, in state Reset. With `uses_srq` the [`RecvQueue`]
-    /// passed to later calls is a shared one.
+    /// Creates QP number `num` of protection domain `pd`, in state Reset. With `uses_srq`, later calls get
+    /// the [`RecvQueue`] of an SRQ.
     pub fn new(num: u32, pd: u32, attr: &QpInitAttr, uses_srq: bool) -> Qp {
         Qp {
             num,
@@ -133,8 +133,9 @@ impl Qp {
         (self.settings.mtu, self.settings.segments) = (bytes, true);
     }
 
-    /// ibv_modify_qp(3): see [`check_modify`] for errors. Err completes all work requests in the queues,
-    /// those of the send queue first. Reset empties both queues without completions. Neither touches an SRQ.
+    /// Changes state and attributes; ibv_modify_qp(3). [`check_modify`] lists the errors. A change to Err
+    /// completes all work requests: first the send queue, then the receive queue. A change to Reset empties
+    /// both queues without completions. No change touches an SRQ.
     pub fn modify(
         &mut self,
         attr: &QpAttr,
@@ -142,7 +143,7 @@ impl Qp {
         out: &mut Vec<Action>,
     ) -> Result<(), VerbsError> {
         let previous = self.state;
-        let next = check_modify(previous, self.qp_type, attr)?;
+        let next = check_modify(previous, self.qp_type, attr).map_err(Refused::into_error)?;
         self.settings.update(attr);
         self.state = next;
         match (previous, next) {
@@ -177,14 +178,14 @@ impl Qp {
 
     /// Calls [`check_post_recv`] for this QP.
     pub fn check_post_recv(&self) -> Result<(), VerbsError> {
-        check_post_recv(self.state, self.uses_srq)
+        check_post_recv(self.state, self.uses_srq).map_err(Refused::into_error)
     }
 
-    /// Writes a work request to the send queue. Returns its slot, a number below the queue's depth. The NIC
-    /// does not see it before [`Qp::ring`].
+    /// Writes a work request to the send queue. Returns the slot of the work request, a number below the
+    /// queue's depth. The work request is not visible to the NIC before [`Qp::ring`].
     ///
-    /// Refuses a work request if the state, the transport, the queue's sizes or the message's length forbid
-    /// it. The lkeys are checked when the work request is carried out.
+    /// The state, the transport, the queue's sizes or the message's length may forbid the work request. Then
+    /// it is refused. The lkeys are checked when the work request is carried out.
     pub fn post_send(&mut self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
         let shape = SendShape {
             qp_type: self.qp_type,
@@ -193,7 +194,7 @@ impl Qp {
             max_inline_data: self.max_inline_data,
             path_mtu: self.settings.path_mtu,
         };
-        let len = shape.check(wr)?;
+        let len = shape.check(wr).map_err(Refused::into_error)?;
         if self.settings.segments {
             check_iwarp(wr)?;
         }
@@ -208,9 +209,9 @@ impl Qp {
         }
     }
 
-    /// Flushes the visible RECVs of the QP's own receive queue if the QP is in Err. Call this when RECVs have
-    /// become visible, and after [`Action::Failed`], because some calls that can fail do not get the receive
-    /// queue.
+    /// Flushes the visible RECVs of the QP's own receive queue if the QP is in Err. The driver calls this
+    /// function when RECVs have become visible. It also calls this function after [`Action::Failed`], because
+    /// some calls that can fail do not get the receive queue.
     pub fn recv_posted(&mut self, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         if self.state != QpState::Err || self.uses_srq {
             return;
@@ -223,7 +224,7 @@ impl Qp {
     }
 
     /// Frees the slots of the send queue up to and including `slot`. These include the slots of earlier
-    /// unsignalled work requests. Call this when the CQE of `slot` is polled.
+    /// unsignalled work requests. The driver calls this function when the CQE of `slot` is polled.
     pub fn release(&mut self, slot: u32) {
         self.sq.release(slot, self.req.acked());
     }
@@ -237,8 +238,8 @@ impl Qp {
     }
 
     /// Handles a packet that arrived for this QP. The driver holds the payload. `rq` is the QP's receive
-    /// queue, or the SRQ. Broken or stale packets, and packets that the state does not accept, are dropped by
-    /// the rules of the transport.
+    /// queue, or the SRQ. By the rules of the transport, the function drops broken packets, stale packets,
+    /// and packets that the state does not accept.
     pub fn receive(
         &mut self,
         now: Time,

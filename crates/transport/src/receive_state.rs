@@ -3,8 +3,8 @@
 use crate::psn;
 use doorbell_verbs::Sge;
 
-/// An atomic that was carried out or is in progress. It is kept so that a duplicate request is answered but
-/// not executed again.
+/// An atomic that was carried out or is in progress. The responder keeps it, so that a duplicate request is
+/// answered but not executed again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedAtomic {
     pub(crate) psn: u32,
@@ -32,14 +32,15 @@ pub(crate) struct Responder {
     pub(crate) epsn: u32,
     /// Messages completed, 24 bits.
     pub(crate) msn: u32,
-    /// Whether a NAK was already sent for the expected PSN, because its packet is missing or found no RECV.
+    /// Whether a NAK was already sent for the expected PSN. The packet with this PSN is missing or has found
+    /// no RECV.
     pub(crate) nak_sent: bool,
     /// Attribute `max_dest_rd_atomic`.
     pub(crate) rd_atomic: u8,
     pub(crate) next_atomic: u8,
     pub(crate) inbound: Inbound,
     /// `wr_id` of the RECV that a SEND of several packets has taken. If this SEND breaks off on UC, the next
-    /// message gets the RECV.
+    /// message gets this RECV.
     pub(crate) held: Option<u64>,
     /// SGEs of the RECV in `held`.
     pub(crate) held_sges: Vec<Sge>,

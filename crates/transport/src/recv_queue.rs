@@ -1,4 +1,4 @@
-//! The receive queue of a QP, or a shared one.
+//! The receive queue of a QP, or an SRQ.
 
 use doorbell_verbs::{RecvWr, Sge, VerbsError};
 
@@ -23,8 +23,8 @@ pub(crate) fn capacity(sges: &[Sge]) -> u64 {
     sges.iter().map(|s| u64::from(s.length)).sum()
 }
 
-/// RECVs in the order of posting. A SEND takes a RECV with its first packet, a WRITE with immediate with its
-/// last packet. That frees the RECV's entry.
+/// RECVs in the order of posting. A SEND takes a RECV with the SEND's first packet. A WRITE with immediate
+/// takes a RECV with the WRITE's last packet. A RECV that is taken frees its entry.
 #[derive(Clone, Debug)]
 pub struct RecvQueue {
     pd: u32,

@@ -9,8 +9,8 @@ use crate::{
 };
 use doorbell_verbs::{AccessFlags, QpState, QpType, SendFlags, SendOp, Time, WcStatus};
 
-/// A long RC message requests an ACK with each packet whose number is a multiple of this. Otherwise a loss
-/// near the message's end would repeat the whole message.
+/// In a long RC message, every packet with a number that is a multiple of this requests an ACK. Otherwise a
+/// loss near the message's end would repeat the whole message.
 const ACK_EVERY: u32 = 32;
 
 /// The reason why a work request cannot be sent.
@@ -27,7 +27,7 @@ impl Qp {
         (self.req.started - self.req.acked) as u32
     }
 
-    /// Whether every visible work request is transmitted. If so, [`Qp::next_request`] returns nothing and
+    /// Whether every visible work request is transmitted. Then [`Qp::next_request`] returns nothing and
     /// changes nothing.
     #[inline]
     pub fn all_sent(&self) -> bool {
@@ -39,11 +39,11 @@ impl Qp {
         (self.req.deadline != Time::NEVER).then_some(self.req.deadline)
     }
 
-    /// The next request packet, if there is one to transmit now. Its source is always [`Source::Wqe`], with
-    /// length 0 if it has no payload.
+    /// The next request packet; `None` if there is none to transmit now. The packet's source is always
+    /// [`Source::Wqe`], with length 0 if the packet has no payload.
     ///
-    /// On UC and UD, a completion in `out` belongs to the returned packet. It takes effect when the packet's
-    /// payload has been fetched.
+    /// On UC and UD, a completion in `out` belongs to the returned packet. This completion takes effect when
+    /// the packet's payload has been fetched.
     pub fn next_request(&mut self, now: Time, keys: &Keys, out: &mut Vec<Action>) -> Option<TxPacket> {
         if self.all_sent() || self.req.rnr_wait || !matches!(self.state, QpState::Rts | QpState::Sqd) {
             return None;
@@ -248,8 +248,8 @@ impl Qp {
         }
     }
 
-    /// Acknowledges `count` PSNs from the oldest on. Stops and returns `false` at a PSN of a READ or atomic,
-    /// because its answer is missing.
+    /// Acknowledges `count` PSNs from the oldest unacknowledged PSN on. At a PSN of a READ or atomic, stops
+    /// and returns `false`, because the answer with the data is missing.
     fn acknowledge(&mut self, mut count: u32, out: &mut Vec<Action>) -> bool {
         while count > 0 {
             let entry = self.sq.entry(self.sq.slot(self.req.acked));
@@ -351,7 +351,7 @@ impl Qp {
         out.push(Action::Transmit);
     }
 
-    /// Handles a time-out. Call it at [`Qp::deadline`]; earlier it does nothing.
+    /// Handles a time-out. The driver calls this function at [`Qp::deadline`]. An earlier call does nothing.
     pub fn timeout(&mut self, now: Time, _keys: &Keys, out: &mut Vec<Action>) {
         if now < self.req.deadline || self.req.deadline == Time::NEVER {
             return;

@@ -1,5 +1,5 @@
-//! The receiving side. Inputs are requests; outputs are memory accesses, RECV completions and answers (IB
-//! specification vol. 1, 9.7.4 to 9.8.3 and 9.9.3).
+//! The receiving side. Its inputs are requests. Its outputs are memory accesses, RECV completions and answers
+//! (IB specification vol. 1, 9.7.4 to 9.8.3 and 9.9.3).
 
 use crate::qp::Qp;
 use crate::receive_state::{Inbound, SavedAtomic};
@@ -66,8 +66,8 @@ impl Qp {
         }
     }
 
-    /// Answers a request that cannot be carried out. All faults but a missing RECV put the QP in Err (IB
-    /// specification vol. 1, table 63).
+    /// Answers a request that cannot be carried out. If only a RECV is missing, the QP keeps its state. All
+    /// other faults put the QP into Err (IB specification vol. 1, table 63).
     fn refuse(&mut self, fault: Fault, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         let Some(code) = fault.nak() else {
             self.resp.nak_sent = true;
@@ -87,7 +87,7 @@ impl Qp {
     }
 
     /// Handles a request that was carried out before (IB specification vol. 1, 9.7.5.1.3). A SEND or WRITE is
-    /// acknowledged again, a READ is executed again, and an atomic is answered with the saved value.
+    /// acknowledged again. A READ is executed again. An atomic is answered with the saved value.
     fn duplicate(&mut self, packet: &Packet, keys: &Keys, out: &mut Vec<Action>) {
         match packet.body {
             Body::Send { .. } | Body::Write { .. } if packet.ack_req => {
@@ -111,8 +111,8 @@ impl Qp {
         }
     }
 
-    /// Handles a packet of UC (IB specification vol. 1, 9.8.2). A gap or a broken order drops the message.
-    /// Its RECV stays for the next message.
+    /// Handles a packet of UC (IB specification vol. 1, 9.8.2). A gap or a broken order of packets drops the
+    /// message. The RECV of a dropped message stays for the next message.
     fn receive_uc(&mut self, packet: &Packet, keys: &Keys, rq: &mut RecvQueue, out: &mut Vec<Action>) {
         let in_order = packet.psn == self.resp.epsn;
         self.resp.epsn = psn::add(packet.psn, 1);

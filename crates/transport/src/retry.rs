@@ -35,14 +35,15 @@ impl Retries {
         Retries { unanswered: retry_cnt, rnr_naks: rnr_retry }
     }
 
-    /// Uses a retry because no answer arrived, or because an answer shows a loss. If no retry is left,
+    /// Uses a retry, because no answer arrived or because an answer shows a loss. If no retry is left,
     /// returns the status with which the work request fails.
     pub fn take_unanswered(&mut self) -> Result<(), WcStatus> {
         self.unanswered = self.unanswered.checked_sub(1).ok_or(WcStatus::RetryExcErr)?;
         Ok(())
     }
 
-    /// Uses a retry because the responder had no RECV.
+    /// Uses a retry, because the responder had no RECV. If no retry is left, returns the status with which
+    /// the work request fails.
     pub fn take_rnr_nak(&mut self) -> Result<(), WcStatus> {
         if self.rnr_naks != RNR_UNLIMITED {
             self.rnr_naks = self.rnr_naks.checked_sub(1).ok_or(WcStatus::RnrRetryExcErr)?;

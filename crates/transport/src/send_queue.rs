@@ -53,11 +53,11 @@ pub struct SendWqe<'a> {
     pub len: u32,
 }
 
-/// A ring with flat storage. Positions count all work requests ever posted. A slot is a position modulo the
-/// depth.
+/// A ring with flat storage. A position counts all work requests that were ever posted. The slot of a
+/// position is the position modulo the depth.
 ///
 /// Most queues never fill up. If the depth is a power of two, the storage starts small and grows when it is
-/// full. The slots in use are consecutive, so no two of them are equal modulo the size of the storage.
+/// full. The slots in use are consecutive, so no two of these slots are equal modulo the size of the storage.
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     /// Has one entry for each allocated slot.
@@ -65,8 +65,8 @@ pub(crate) struct SendQueue {
     /// `max_sge` per entry.
     sges: Box<[Sge]>,
     max_sge: u32,
-    /// Mask that gives the storage index of a slot. If the depth is not a power of two, all slots are
-    /// allocated and the mask has all bits.
+    /// The storage index of a slot is the slot's bits in this mask. If the depth is not a power of two, all
+    /// slots are allocated, and the mask has all bits.
     mask: u32,
     depth: u32,
     /// Oldest position whose slot is in use.
@@ -182,7 +182,7 @@ impl SendQueue {
         self.visible = (self.visible + u64::from(n)).min(self.posted);
     }
 
-    /// Frees the slots up to and including `slot`, if its position is before `completed`.
+    /// Frees the slots up to and including `slot`, if the position of `slot` is before `completed`.
     pub(crate) fn release(&mut self, slot: u32, completed: u64) {
         if slot >= self.depth {
             return;

@@ -4,7 +4,8 @@ use crate::settings::Settings;
 use crate::{Retries, psn};
 use doorbell_verbs::{Span, Time};
 
-/// State of the sending side. Positions count work requests as in the send queue. Their order is:
+/// State of the sending side. The fields `acked`, `current` and `started` are positions in the send queue.
+/// Their order is:
 ///
 /// `acked <= current <= started <= visible`
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Requester {
     /// READs and atomics started and not completed.
     pub(crate) reads: u32,
     pub(crate) retries: Retries,
-    /// PSN whose missing answer has already caused a retransmission.
+    /// The oldest unacknowledged PSN, if its missing answer has already caused a retransmission.
     pub(crate) implicit_nak: Option<u32>,
     /// Whether `deadline` ends the wait after an RNR NAK.
     pub(crate) rnr_wait: bool,

@@ -1,7 +1,11 @@
 //! Attributes that ibv_modify_qp(3) requires and accepts for each transition, and their ranges.
 
+use crate::causes::*;
+use crate::names::state_name;
+use crate::{Cause, Refused};
 use bitflags::bitflags;
-use doorbell_verbs::{QpAttr, QpState, QpType, VerbsError};
+use doorbell_verbs::{QpAttr, QpState, QpType};
+use std::fmt::Display;
 
 bitflags! {
     /// Attributes other than the state (`enum ibv_qp_attr_mask`).
@@ -101,48 +105,67 @@ fn names(mask: Mask) -> String {
 }
 
 /// Checks ranges that are narrower than the fields' types.
-fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
-    let fields = [
-        ("rq_psn", attr.rq_psn, 0, 0xff_ffff),
-        ("sq_psn", attr.sq_psn, 0, 0xff_ffff),
-        ("dest_qp_num", attr.dest_qp_num, 0, 0xff_ffff),
-        ("port_num", attr.port_num.map(u32::from), 1, 255),
-        ("ah_attr.port_num", attr.ah_attr.map(|ah| u32::from(ah.port_num)), 1, 255),
-        ("timeout", attr.timeout.map(u32::from), 0, 31),
-        ("retry_cnt", attr.retry_cnt.map(u32::from), 0, 7),
-        ("rnr_retry", attr.rnr_retry.map(u32::from), 0, 7),
+fn check_ranges(attr: &QpAttr) -> Result<(), Refused> {
+    let fields: [(&'static Cause, Option<u32>, u32, u32); 8] = [
+        (&QP_RQ_PSN, attr.rq_psn, 0, 0xff_ffff),
+        (&QP_SQ_PSN, attr.sq_psn, 0, 0xff_ffff),
+        (&QP_DEST_QPN, attr.dest_qp_num, 0, 0xff_ffff),
+        (&QP_PORT_NUM, attr.port_num.map(u32::from), 1, 255),
+        (&QP_AH_PORT_NUM, attr.ah_attr.map(|ah| u32::from(ah.port_num)), 1, 255),
+        (&QP_TIMEOUT, attr.timeout.map(u32::from), 0, 31),
+        (&QP_RETRY_CNT, attr.retry_cnt.map(u32::from), 0, 7),
+        (&QP_RNR_RETRY, attr.rnr_retry.map(u32::from), 0, 7),
     ];
-    for (name, value, least, most) in fields {
+    for (cause, value, least, most) in fields {
         if let Some(value) = value.filter(|v| !(least..=most).contains(v)) {
-            return Err(VerbsError::Invalid(format!("{name} is {value}, must be {least} to {most}")));
+            return Err(cause.of([&value]));
         }
     }
     Ok(())
 }
 
+/// The names of the states that a QP can enter from `current`, for error messages.
+fn next_states(current: QpState, qp_type: QpType) -> String {
+    use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
+    let all = [Reset, Init, Rtr, Rts, Sqd, Sqe, Err];
+    let possible = all.into_iter().filter(|next| rule(current, *next, qp_type).is_some());
+    possible.map(state_name).collect::<Vec<_>>().join(", ")
+}
+
 /// Checks a change of a QP in state `current`, and returns the new state. Without `attr.qp_state` the state
 /// stays.
-pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<QpState, VerbsError> {
-    let next = attr.qp_state.unwrap_or(current);
-    let Some((required, optional)) = rule(current, next, qp_type) else {
-        return Err(VerbsError::Invalid(format!(
-            "{qp_type} QPs have no transition from {current:?} to {next:?}"
-        )));
+pub fn check_modify(current: QpState, qp_type: QpType, attr: &QpAttr) -> Result<QpState, Refused> {
+    check_modify_shown(current, (qp_type, &qp_type), attr)
+}
+
+/// Like [`check_modify`], for a QP whose type is `shown` in error messages.
+pub fn check_modify_shown(
+    current: QpState,
+    (qp_type, shown): (QpType, &dyn Display),
+    attr: &QpAttr,
+) -> Result<QpState, Refused> {
+    let (given, from) = (mask(attr), state_name(current));
+    let Some(next) = attr.qp_state else {
+        let taken = rule(current, current, qp_type).map(|(_, optional)| optional);
+        if taken.is_none_or(|taken| !taken.contains(given)) {
+            let taken = taken.filter(|taken| !taken.is_empty());
+            let taken =
+                taken.map_or_else(|| "no attributes".to_owned(), |taken| format!("only {}", names(taken)));
+            return Err(QP_MASK_NO_STATE.of([&from, &shown, &taken]));
+        }
+        return check_ranges(attr).map(|()| current);
     };
-    let given = mask(attr);
+    let to = state_name(next);
+    let Some((required, optional)) = rule(current, next, qp_type) else {
+        return Err(QP_TRANSITION.of([&to, &shown, &from, &next_states(current, qp_type)]));
+    };
     let missing = required - given;
     if !missing.is_empty() {
-        return Err(VerbsError::Invalid(format!(
-            "{qp_type} QP from {current:?} to {next:?}: {} missing",
-            names(missing)
-        )));
+        return Err(QP_MASK_LACKS.of([&names(missing), &shown, &from, &to]));
     }
     let extra = given - required - optional;
     if !extra.is_empty() {
-        return Err(VerbsError::Invalid(format!(
-            "{qp_type} QP from {current:?} to {next:?}: {} not allowed",
-            names(extra)
-        )));
+        return Err(QP_MASK_EXTRA.of([&names(extra), &shown, &from, &to]));
     }
     check_ranges(attr)?;
     Ok(next)

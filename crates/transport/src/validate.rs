@@ -1,6 +1,9 @@
 //! Checks that ibv_post_send(3) and ibv_post_recv(3) make at the call.
 
-use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, SendWr, UdDest, VerbsError, verb_not_offered};
+use crate::Refused;
+use crate::causes::*;
+use crate::names::{opcode_name, state_name};
+use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, SendWr, UdDest};
 
 /// Longest message in bytes (IB specification vol. 1, 9.7.7: 2^31).
 pub const MAX_MESSAGE_BYTES: u32 = 1 << 31;
@@ -24,14 +27,11 @@ impl SendShape {
     /// Checks that the state, the transport, the queue's sizes and the message's length allow the work
     /// request. Returns the message's length. The lkeys are checked when the work request is carried out.
     #[inline(always)]
-    pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, VerbsError> {
+    pub fn check(&self, wr: &SendWr<'_>) -> Result<u32, Refused> {
         self.check_offered(wr)?;
         // A list that is too long is refused before its SGEs are read, because these SGEs need not exist.
-        let (sges, most) = (wr.sg_list.len(), self.max_send_sge);
-        if sges > most as usize {
-            return Err(invalid(|| {
-                format!("a send work request has {sges} SGEs; at most {most} are allowed")
-            }));
+        if wr.sg_list.len() > self.max_send_sge as usize {
+            return Err(SEND_NUM_SGE.of([&wr.sg_list.len(), &self.max_send_sge]));
         }
         self.check_message(wr, wr.length(), wr.flags.contains(SendFlags::INLINE))
     }
@@ -39,13 +39,13 @@ impl SendShape {
     /// Checks a work request whose inline payload of `len` bytes was already copied. Returns the message's
     /// length.
     #[inline]
-    pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, VerbsError> {
+    pub fn check_copied(&self, wr: &SendWr<'_>, len: usize) -> Result<u32, Refused> {
         self.check_offered(wr)?;
         self.check_message(&SendWr { sg_list: &[], ..*wr }, len as u64, true)
     }
 
     #[inline(always)]
-    fn check_message(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
+    fn check_message(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, Refused> {
         let len = self.check_length(wr, len, inline)?;
         self.check_dest(wr.dest)?;
         Ok(len)
@@ -53,80 +53,61 @@ impl SendShape {
 
     /// Checks that the state and the transport allow the verb.
     #[inline(always)]
-    fn check_offered(&self, wr: &SendWr<'_>) -> Result<(), VerbsError> {
+    fn check_offered(&self, wr: &SendWr<'_>) -> Result<(), Refused> {
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Rtr) {
-            return Err(invalid(|| {
-                format!("ibv_post_send on a QP in state {:?}; it must be in Rts", self.state)
-            }));
+            return Err(SEND_STATE.of([&state_name(self.state)]));
         }
         let opcode = wr.op.opcode();
-        if opcode.is_offered_by(self.qp_type) { Ok(()) } else { Err(verb_not_offered(opcode, self.qp_type)) }
+        match opcode.is_offered_by(self.qp_type) {
+            true => Ok(()),
+            false => Err(SEND_OPCODE.of([&opcode_name(opcode), &self.qp_type])),
+        }
     }
 
     /// Checks the length of a work request's message, and returns it.
     #[inline(always)]
-    fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, VerbsError> {
+    fn check_length(&self, wr: &SendWr<'_>, len: u64, inline: bool) -> Result<u32, Refused> {
         let opcode = wr.op.opcode();
+        // The errors refer to copies of `len`, so that `len` itself stays in a register.
         if len > u64::from(MAX_MESSAGE_BYTES) {
-            return Err(invalid(|| {
-                format!("a message has {len} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
-            }));
+            return Err(SEND_LENGTH.of([&{ len }, &MAX_MESSAGE_BYTES]));
         }
         if self.qp_type == QpType::Ud && len > u64::from(self.path_mtu.bytes()) {
-            let mtu = self.path_mtu.bytes();
-            return Err(invalid(|| format!("a UD message has {len} bytes, but the MTU allows {mtu}")));
+            return Err(SEND_MTU.of([&{ len }, &self.path_mtu.bytes()]));
         }
         if opcode.is_atomic() && (len != 8 || wr.sg_list.len() != 1) {
-            let sges = wr.sg_list.len();
-            return Err(invalid(|| {
-                format!("an atomic needs one SGE of 8 bytes, but has {sges} with {len} bytes")
-            }));
+            return Err(SEND_ATOMIC.of([&wr.sg_list.len(), &{ len }]));
         }
         if inline {
             if opcode.returns_data() {
-                return Err(invalid(|| format!("{opcode:?} cannot be inline, only SEND and WRITE can")));
+                return Err(SEND_INLINE_FLAG.of([&opcode_name(opcode)]));
             }
             if len > u64::from(self.max_inline_data) {
-                return Err(invalid(|| {
-                    format!("an inline payload has {len} bytes; at most {} are allowed", self.max_inline_data)
-                }));
+                return Err(SEND_INLINE_LENGTH.of([&{ len }, &self.max_inline_data]));
             }
         }
         Ok(len as u32)
     }
 
     #[inline(always)]
-    fn check_dest(&self, dest: Option<UdDest>) -> Result<(), VerbsError> {
+    fn check_dest(&self, dest: Option<UdDest>) -> Result<(), Refused> {
         match (self.qp_type, dest) {
-            (QpType::Ud, None) => Err(invalid(|| "a UD SEND needs a destination".into())),
-            (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => {
-                Err(invalid(|| format!("destination QP {:#x} has more than 24 bits", dest.qpn)))
-            }
-            (QpType::Rc | QpType::Uc, Some(_)) => {
-                Err(invalid(|| format!("a work request on {} takes no destination", self.qp_type)))
-            }
+            (QpType::Ud, None) => Err(SEND_NO_AH.bare()),
+            (QpType::Ud, Some(dest)) if dest.qpn > 0xff_ffff => Err(SEND_REMOTE_QPN.of([&dest.qpn])),
+            (QpType::Rc | QpType::Uc, Some(_)) => Err(SEND_DEST.of([&self.qp_type])),
             _ => Ok(()),
         }
     }
 }
 
-/// Makes an error. This function keeps the formatting of messages out of the fast path.
-#[cold]
-#[inline(never)]
-fn invalid(why: impl FnOnce() -> String) -> VerbsError {
-    VerbsError::Invalid(why())
-}
-
 /// Checks that RECVs may be posted to a QP's own receive queue: in every state but Reset.
 #[inline]
-pub fn check_post_recv(state: QpState, uses_srq: bool) -> Result<(), VerbsError> {
+pub fn check_post_recv(state: QpState, uses_srq: bool) -> Result<(), Refused> {
     if uses_srq {
-        return Err(VerbsError::Invalid("the QP takes its RECVs from an SRQ; post them there".into()));
+        return Err(RECV_SRQ.bare());
     }
     if state == QpState::Reset {
-        return Err(VerbsError::Invalid(
-            "ibv_post_recv on a QP in state Reset; bring it to Init first".into(),
-        ));
+        return Err(RECV_STATE.bare());
     }
     Ok(())
 }

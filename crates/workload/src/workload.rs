@@ -757,8 +757,8 @@ pub(crate) mod tests {
                 "window is 105, but signal_every 16 over 7 QPs with batch 1 needs at least 106",
             ),
             (
-                "window_per_qp = 16\nsignal_every = 16\nbatch = 4",
-                "window_per_qp is 16, but signal_every 16 with batch 4 needs at least 19",
+                "window_per_qp = 16\nsignal_every = 16\nbatch = 3",
+                "window_per_qp is 16, but signal_every 16 with batch 3 needs at least 18",
             ),
             ("drain = true\nwindow_per_qp = 16", "drain applies to the window of a thread"),
             ("signal_every = 0", "signal_every is 0"),

@@ -152,7 +152,7 @@ pub(crate) fn rounds(arguments: &[&str]) -> Option<usize> {
 /// Measures all rows and prints them.
 pub(crate) fn run_rounds(rounds: usize) -> Task<()> {
     packages::ensure_measured_programs()?;
-    wheels::ensure()?;
+    wheels::ensure_one("nixl-cu12")?;
     let folder = build()?;
     println!(
         "Medians of {rounds} runs of each side, by turns, and the least and the most. Latency one way in us (of NIXL until the WRITE has ended), rates in millions a second."

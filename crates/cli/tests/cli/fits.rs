@@ -44,7 +44,8 @@ const OPTIONAL: [&str; 36] = [
     "missing",
 ];
 /// Names of objects whose keys are not field names.
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 10] = [
+    "undelivered_by_cause",
     "parameters",
     "claims",
     "verbs",
@@ -126,8 +127,12 @@ fn is_optional(name: &str, at: &str, key: &str) -> bool {
     let of_a_class = at.starts_with("/workload/class/") && key != "threads";
     // All processes together may have no workload.
     let of_all = name == "run-stats-all" && at.is_empty() && key == "workload";
+    // Statistics leave out attributes that no QP of the process has.
+    let of_attributes = name.starts_with("run-stats")
+        && ["path_mtu", "max_rd_atomic", "peer_max_dest_rd_atomic"].contains(&key);
     OPTIONAL.contains(&key)
         || of_draws
+        || of_attributes
         || of_all
         || of_measurements
         || of_a_class

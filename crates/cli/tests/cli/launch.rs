@@ -1,5 +1,4 @@
-//! `doorbell run` with statistics behaves like the program itself: exit status, signals, stops, terminal and
-//! files.
+//! `doorbell run` behaves like the program itself: exit status, signals, stops, terminal and files.
 
 use crate::common::{doorbell, library};
 use std::fs::File;
@@ -28,11 +27,16 @@ pub(crate) fn as_in_a_terminal() -> Command {
     command
 }
 
-/// `doorbell run` of a program, with statistics.
-fn counted(program: &[&str]) -> Command {
+/// `doorbell run` of a program.
+fn launched(program: &[&str]) -> Command {
+    launched_with(&[], program)
+}
+
+/// `doorbell run` of a program with these options.
+fn launched_with(options: &[&str], program: &[&str]) -> Command {
     let mut command = as_in_a_terminal();
     let fabric = format!("launch-{}", std::process::id());
-    command.args(["run", "--stats", "--fabric", &fabric, "--lib"]).arg(library()).arg("--").args(program);
+    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library()).args(options).arg("--").args(program);
     command
 }
 
@@ -127,11 +131,13 @@ fn it_ends_as_the_program_does() {
     ] {
         let program = ["sh", "-c", end];
         let (_, alone) = run(Command::new(program[0]).args(&program[1..]));
-        let (_, launched) = run(&mut counted(&program));
-        let seen = |status: ExitStatus| (status.code(), status.signal());
-        assert_eq!(seen(launched), seen(alone), "{end}");
+        for options in [&[][..], &["--stats"]] {
+            let (_, launched) = run(&mut launched_with(options, &program));
+            let seen = |status: ExitStatus| (status.code(), status.signal());
+            assert_eq!(seen(launched), seen(alone), "{end} {options:?}");
+        }
     }
-    let (_, missing) = run(counted(&["/nonexistent/program"]).stderr(Stdio::null()));
+    let (_, missing) = run(launched(&["/nonexistent/program"]).stderr(Stdio::null()));
     assert_eq!(missing.code(), Some(127));
 }
 
@@ -144,7 +150,7 @@ fn the_program_finds_files_and_signals_as_they_were() {
             // SAFETY: the functions take only numbers and a local set.
             unsafe {
                 // A shell lets commands in the background ignore SIGINT and SIGQUIT, and nohup(1) lets a
-                // command ignore SIGHUP. `counted` does not.
+                // command ignore SIGHUP. `launched` does not.
                 for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
                     libc::signal(signal, libc::SIG_DFL);
                 }
@@ -174,7 +180,9 @@ fn the_program_finds_files_and_signals_as_they_were() {
     for (program, expected) in programs.iter().zip(["SigBlk:\t0000000000000200", "7 -> /dev/null"]) {
         let alone = prepared(Command::new(program[0]).args(&program[1..]));
         assert!(alone.iter().any(|line| line == expected), "{alone:?}");
-        assert_eq!(prepared(&mut counted(program)), alone);
+        for options in [&[][..], &["--stats"]] {
+            assert_eq!(prepared(&mut launched_with(options, program)), alone, "{options:?}");
+        }
     }
 }
 
@@ -207,7 +215,7 @@ fn listener() {
 /// Launches [`listener`]. Returns it and its PID.
 fn listening() -> (Running, String) {
     let file = std::env::current_exe().expect("the test has a file");
-    let mut command = counted(&[
+    let mut command = launched(&[
         file.to_str().expect("text"),
         "--exact",
         "launch::listener",
@@ -264,7 +272,7 @@ fn it_is_stopped_and_continued_as_the_program_is() {
     for stop in [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN] {
         for continued_by in ["launcher", "group", "program"] {
             let script = format!("echo pid $$; kill -{stop} $$; echo on; exit 4");
-            let mut running = Running::new(counted(&["sh", "-c", &script]));
+            let mut running = Running::new(launched(&["sh", "-c", &script]));
             let pid = running.line("pid ");
             assert_eq!(running.stopped(), Some(stop), "{continued_by}");
             assert_eq!(state(&pid), Some('T'));
@@ -305,7 +313,7 @@ fn who_kills_it_kills_the_program() {
 #[test]
 fn files_that_the_program_closes_are_closed() {
     let mut command =
-        counted(&["sh", "-c", "trap 'exit 6' TERM; exec <&- >&-; while :; do sleep 0.01; done"]);
+        launched(&["sh", "-c", "trap 'exit 6' TERM; exec <&- >&-; while :; do sleep 0.01; done"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut rest = Vec::new();
     // This read ends when the program closes its output, although the program continues.
@@ -424,13 +432,14 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     let Some(mut terminal) = Terminal::new() else {
         return eprintln!("skipped: no terminal, or bash is not installed");
     };
-    let launched = |script: &str| {
-        let command = counted(&["sh", "-c", script]);
+    let typed = |program: &[&str]| {
+        let command = launched(program);
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| format!("'{}'", word.to_str().expect("text"))).collect::<Vec<_>>().join(" ")
     };
     // The terminal shows typed text, too, so typed text must not contain the awaited text.
-    let reads = launched("echo rea\"\"dy; read line; echo got-$line; read line; echo got-$line; exit 5");
+    let script = "echo rea\"\"dy; read line; echo got-$line; read line; echo got-$line; exit 5";
+    let reads = typed(&["sh", "-c", script]);
     terminal.types(&format!("{reads}; echo code=$?\n"));
     terminal.shows("ready");
     terminal.types("one\n");
@@ -452,10 +461,19 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
     terminal.types("three\nfour\n");
     terminal.shows("got-four");
     terminal.shows("after=5");
+    // Ctrl-C arrives at a program that has left the launcher's process group, too.
+    let script = "trap \"echo in\\\"\\\"t; exit 7\" INT; echo rea\"\"dy; while :; do sleep 0.01; done";
+    for leaves in [&["timeout", "60"][..], &["setsid"]] {
+        let program = typed(&[leaves, &["sh", "-c", script]].concat());
+        terminal.types(&format!("{program}; echo code=$?\n"));
+        terminal.shows("ready");
+        terminal.types("\x03");
+        terminal.shows("int");
+        terminal.shows("code=7");
+    }
     // Ctrl-C arrives at the program's trap.
-    let counts = launched(
-        "trap \"echo in\\\"\\\"t\" INT; echo rea\"\"dy; read line; read line; trap - INT; read line",
-    );
+    let script = "trap \"echo in\\\"\\\"t\" INT; echo rea\"\"dy; read line; read line; trap - INT; read line";
+    let counts = typed(&["sh", "-c", script]);
     terminal.types(&format!("{counts}; echo code=$?\n"));
     terminal.shows("ready");
     // If a signal arrives before the shell waits in `read`, the shell handles it only at the next signal. So

@@ -46,7 +46,7 @@ impl Target {
 
     fn run(&self) -> Output {
         let mut command = Command::new(self.file("doorbell"));
-        command.env("CARGO", self.0.join("cargo")).args(["run", "--", "true"]);
+        command.env("CARGO", self.0.join("cargo")).args(["run", "--quiet", "--", "true"]);
         command.output().expect("doorbell runs")
     }
 

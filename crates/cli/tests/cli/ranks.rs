@@ -29,7 +29,7 @@ fn sorted(text: &[u8]) -> Vec<String> {
 #[test]
 fn each_rank_is_told_who_it_is_and_heard_by_line() {
     let script = "echo $DOORBELL_RANK of $DOORBELL_SIZE; echo error >&2; cat; printf 'no end'";
-    let mut command = run(&["-n", "3"], script);
+    let mut command = run(&["-n", "3", "--quiet"], script);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("doorbell runs");
     child.stdin.take().expect("it is piped").write_all(b"word\n").expect("it is read");

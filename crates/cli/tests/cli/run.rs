@@ -247,3 +247,47 @@ fn places_where_no_statistics_can_be_written_are_refused() {
         assert!(said.contains(why), "{place}: {said}");
     }
 }
+
+#[test]
+fn a_program_that_never_opens_the_device_is_named() {
+    let said = |options: &[&str], program: &[&str]| {
+        let mut command = doorbell();
+        command.args(["run", "--lib"]).arg(library()).args(options).arg("--").args(program);
+        let output = command.output().expect("doorbell runs");
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let line =
+        "ls never opened the device: neither it nor a process that it started called ibv_open_device(3)";
+    for options in [&[][..], &["-n", "2"], &["--stats"]] {
+        let said = said(options, &["ls", "/dev/null"]);
+        assert!(said.starts_with(&format!("doorbell: {line}")), "{options:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{options:?}: {said}");
+    }
+    assert_eq!(said(&["--quiet"], &["ls", "/dev/null"]), "");
+    // The inner launcher prints the line.
+    let (own, file) = (env!("CARGO_BIN_EXE_doorbell"), library().to_str().expect("text"));
+    let nested = said(&[], &[own, "run", "--lib", file, "--", "ls", "/dev/null"]);
+    assert!(nested.contains(line) && nested.lines().count() == 1, "{nested}");
+    if is_installed("ibv_devinfo") {
+        assert_eq!(said(&[], &["ibv_devinfo"]), "");
+        assert_eq!(said(&[], &["sh", "-c", "ibv_devinfo; true"]), "");
+        assert_eq!(said(&[], &["env", "DOORBELL_QUIET=1", "ibv_devinfo"]), "");
+    }
+    // A process that the program has left behind may open the device later.
+    let mut command = doorbell();
+    let leaves = "sleep 60 > /dev/null 2>&1 & echo $!";
+    command.args(["run", "--lib"]).arg(library()).args(["--", "sh", "-c", leaves]);
+    let output = command.output().expect("doorbell runs");
+    let left: libc::pid_t = text(&output).trim().parse().expect("the process's PID, and nothing else");
+    // SAFETY: the function takes only numbers.
+    unsafe { libc::kill(left, libc::SIGKILL) };
+}
+
+#[test]
+fn times_that_are_none_are_refused() {
+    for time in ["5", "-1s", "2h", "s"] {
+        let said = refused(&["--explain-after", time]);
+        assert!(said.contains(&format!("`{time}` is not a time of at most an hour, such as 5s")), "{said}");
+    }
+}

@@ -30,7 +30,7 @@ fn run(library: &Path, runtime: Option<&Path>, program: &[&str]) -> Output {
         None => command.env_remove("XDG_RUNTIME_DIR"),
     };
     let fabric = format!("trust-{}", std::process::id());
-    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library).arg("--").args(program);
+    command.args(["run", "--quiet", "--fabric", &fabric, "--lib"]).arg(library).arg("--").args(program);
     command.output().expect("doorbell runs")
 }
 
@@ -157,7 +157,7 @@ fn a_folder_to_meet_in_is_this_users_alone() {
     std::fs::create_dir(&place).expect("a folder can be made");
     let meet = |place: &Path, fabric: &[&str]| {
         let mut command = doorbell();
-        command.args(["run", "--meet"]).arg(place).args(fabric).arg("--lib").arg(&copy).args([
+        command.args(["run", "--quiet", "--meet"]).arg(place).args(fabric).arg("--lib").arg(&copy).args([
             "--",
             "printenv",
             "DOORBELL_MEET",

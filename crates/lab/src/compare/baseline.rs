@@ -112,14 +112,17 @@ fn point(json: &Value) -> Numbers {
 }
 
 /// Counts of a program, divided by its work requests because runs may differ in length. Leaves out counts
-/// that depend on the timing of this device.
+/// that depend on the timing of this device. Attributes of QPs are not divided.
 fn statistics(json: &Value) -> Numbers {
     let total = &json["total"];
     let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
     let mut numbers = Numbers::new();
     flatten("", total, &mut |name, number| {
-        let depends_on_timing = ["outstanding", "rnr"].iter().any(|prefix| name.starts_with(prefix));
-        if !depends_on_timing && name != "work_requests" {
+        let of_timing = ["outstanding", "rnr", "timeouts", "retries"];
+        let depends_on_timing = of_timing.iter().any(|prefix| name.starts_with(prefix));
+        if ["path_mtu", "max_rd_atomic", "peer_max_dest_rd_atomic"].contains(&name) {
+            numbers.insert(name.to_owned(), Some(number));
+        } else if !depends_on_timing && name != "work_requests" {
             numbers.insert(format!("{name} per work request"), each.map(|each| number / each));
         }
     });

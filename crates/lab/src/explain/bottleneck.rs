@@ -6,7 +6,8 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, top};
 use doorbell_nic::{More, Resource};
 
-/// With this weight or more, a counted resource limits the rate even if nothing is busy.
+/// If the best increase is a [`More::Times`], and its [`weight`] is at least this, its resource limits the
+/// rate even if nothing is busy.
 const SETS: f64 = 0.3;
 
 /// With this weight or more, a faster resource limits the rate even if nothing is busy. With weight 1, the
@@ -74,8 +75,8 @@ fn amount(more: More) -> String {
     }
 }
 
-/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the most important
-/// noticeable gain. `set` is a set of resources that limit the rate together.
+/// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
+/// with the largest [`weight`]. `set` is a set of resources that limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],

@@ -80,7 +80,7 @@ fn known(found: Vec<Lifted>) -> Vec<(More, Gain)> {
     lifts
 }
 
-/// The most important increase among those that raise the rate.
+/// The increase with the largest [`weight`], among the increases that raise the rate.
 fn best(lifts: &[(More, Gain)]) -> Option<(More, Gain)> {
     let of = |(more, gain): &(More, Gain)| relaxed::weight(*more, *gain);
     // Of several equally important increases, takes the first.

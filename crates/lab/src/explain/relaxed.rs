@@ -61,9 +61,9 @@ pub(super) fn misses(base: &Outcome, cache: Resource) -> f64 {
     if misses == 0 { 0.0 } else { misses as f64 / (hits + misses) as f64 }
 }
 
-/// Weight of a resource, from the gain of an increase. The weight is 1 if the rate grows in proportion to the
-/// resource. For caches, the weight ignores the factor of the increase, because a slightly larger cache may
-/// hold all entries.
+/// Weight of an increase, from its gain. Pages call it elasticity. The weight is 1 if the rate grows in
+/// proportion to the resource. An increase of a cache counts as 10% by any factor, because a slightly larger
+/// cache may hold all entries.
 pub(super) fn weight(more: More, gain: Gain) -> f64 {
     match more {
         More::Times(resource, times) if !resource.is_cache() => gain.gain.ln_1p() / f64::from(times).ln(),

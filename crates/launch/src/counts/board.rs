@@ -1,4 +1,5 @@
-//! Shared memory in which processes count. The counts remain readable when a process exits or is killed.
+//! Shared memory in which processes count, and in which they record why they wait. The records remain
+//! readable when a process exits or is killed.
 //!
 //! The launcher creates one board for all programs of a run. A program that does not find this board creates
 //! its own. The writer may be killed at any time, so each update is a single atomic operation. A record is
@@ -17,6 +18,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
 /// Most bytes of a board.
@@ -24,7 +26,7 @@ const BYTES: u64 = 64 << 30;
 /// Alignment of allocations, in bytes: a cache line.
 const ALIGN: u64 = 64;
 /// Identifies a file as a board with this layout.
-const MAGIC: u64 = 0xd00b_e110_c027_0002;
+const MAGIC: u64 = 0xd00b_e110_c027_0003;
 
 /// A record on a board.
 ///
@@ -52,6 +54,10 @@ struct Head {
     full: AtomicU64,
     /// The list of processes.
     processes: AtomicU64,
+    /// Not 0 once a process has opened the device.
+    opened: AtomicU64,
+    /// The list of processes that may wait.
+    waits: AtomicU64,
 }
 
 // SAFETY: all fields are atomics.
@@ -77,8 +83,8 @@ impl Board {
         Ok((file, Box::leak(Box::new(board))))
     }
 
-    /// The value of [`COUNTS`](crate::variables::COUNTS) by which programs find this process's board. `file`
-    /// is the board's file.
+    /// The value of [`COUNTS`](crate::variables::COUNTS) and [`WAITS`](crate::variables::WAITS) by which
+    /// programs find this process's board. `file` is the board's file.
     pub(crate) fn address(file: &File) -> Option<String> {
         let own = ProcessStart::of(std::process::id()).ok()??;
         Some(format!("{}:{}:{}", own.pid, file.as_raw_fd(), own.start_time))
@@ -109,6 +115,14 @@ impl Board {
         Ok(Box::leak(Box::new(board)))
     }
 
+    /// The board of this process's run, for its waits. `None` if the board cannot be opened.
+    pub fn of_waits() -> Option<&'static Board> {
+        // Callers may keep only a record of the board. LeakSanitizer finds the board here.
+        static BOARD: OnceLock<Option<&'static Board>> = OnceLock::new();
+        let open = || Board::open(&std::env::var(crate::variables::WAITS).ok()?).ok();
+        *BOARD.get_or_init(open)
+    }
+
     fn map(file: &File) -> io::Result<Board> {
         Ok(Board { part: Part::new(file, 0, STEP, InCore::No)?, remapper: Remapper::of(file)? })
     }
@@ -122,6 +136,22 @@ impl Board {
     /// The list of processes.
     pub(crate) fn processes(&self) -> &AtomicU64 {
         &self.head().processes
+    }
+
+    /// The list of processes that may wait.
+    pub(crate) fn waits(&self) -> &AtomicU64 {
+        &self.head().waits
+    }
+
+    /// Records that a process has opened the device.
+    pub fn set_opened(&self) {
+        self.head().opened.store(1, Relaxed);
+    }
+
+    /// Whether a process has opened the device.
+    pub(crate) fn is_opened(&self) -> bool {
+        // Relaxed: the word orders nothing, and the launcher reads it when the program has exited.
+        self.head().opened.load(Relaxed) != 0
     }
 
     /// Whether the board had no room for a count.

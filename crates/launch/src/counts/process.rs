@@ -64,9 +64,9 @@ impl Process {
         Some(Process { board, record, srq: Mutex::new(RecvCounter::new(board, &record.srq)) })
     }
 
-    /// The counters of a new QP; `None` if there is no room.
-    pub fn qp(&self, num: u32, qp_type: QpType) -> Option<(QpCounter, RecvCounter)> {
-        QpCounter::new(self.board, &self.record.qps, num, qp_type)
+    /// The counters of a new QP; `None` if there is no room. `send_cq` is the index of the CQ of its sends.
+    pub fn qp(&self, num: u32, qp_type: QpType, send_cq: u32) -> Option<(QpCounter, RecvCounter)> {
+        QpCounter::new(self.board, &self.record.qps, (num, qp_type), send_cq)
     }
 
     /// The counter for SRQs, even if a thread has panicked while it held the lock.

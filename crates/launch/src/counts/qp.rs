@@ -1,6 +1,7 @@
 //! Counts the posts and receives of a QP, at little cost for the running program.
 
 use super::board::{Board, BoardRecord, Listed};
+use super::drops::DropCause;
 use super::tally::{Tally, TallyRecord};
 use crate::limits::OWN;
 use crate::qp_numbers::{MULTICAST_QPN, PROCESSES};
@@ -39,6 +40,11 @@ impl PostedShape {
             | u64::from(self.signaled) << SIGNALED_AT
     }
 
+    /// Whether the NIC reads the payload from memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        !self.inline && self.payload > 0
+    }
+
     /// The shape of a key, and the length of its list. `None` for a key of no shape, because the program can
     /// overwrite its board.
     fn from_key(key: u64) -> Option<(PostedShape, u32)> {
@@ -67,13 +73,31 @@ pub(crate) struct QpRecord {
     /// Sum and maximum of the work requests outstanding at each post, including the new one.
     outstanding_sum: AtomicU64,
     outstanding_max: AtomicU64,
-    /// Messages of UC and UD that no receiver took.
+    /// Messages of UC and UD that no receiver took, and their causes.
     undelivered: AtomicU64,
+    drops: TallyRecord,
     /// RNR NAKs, and the nanoseconds that they ask the requester to wait.
     rnr_naks: AtomicU64,
     rnr_wait_ns: AtomicU64,
     /// Messages to multicast groups.
     multicast: AtomicU64,
+    /// Time-outs without an answer, and the transmissions that were repeated after them.
+    timeouts: AtomicU64,
+    retries: AtomicU64,
+    /// Index of the CQ of the QP's sends in its process.
+    send_cq: AtomicU64,
+    /// The number of outstanding work requests after the newest post.
+    depth: AtomicU64,
+    /// How often the program let work requests complete before it posted again, and the sum of the depths
+    /// that it had reached by then.
+    fills: AtomicU64,
+    filled_sum: AtomicU64,
+    /// Attributes of the QP at its newest posts, each plus 1, or 0 if unknown: bytes of `path_mtu`,
+    /// `max_rd_atomic`, and the peer's `max_dest_rd_atomic`. The last two are known only after a READ or
+    /// atomic.
+    path_mtu: AtomicU64,
+    max_rd_atomic: AtomicU64,
+    peer_rd_atomic: AtomicU64,
     /// One bit for the slot of each process to which the QP has sent.
     peers: [AtomicU64; PROCESSES / 64],
     /// Lists of work requests of one shape, counted by shape and length.
@@ -84,6 +108,8 @@ pub(crate) struct QpRecord {
     mixed_lists: TallyRecord,
     /// Threads that have posted.
     threads: TallyRecord,
+    /// Distances above 1 from one signalled work request to the next.
+    signal_gaps: TallyRecord,
     recvs: RecvRecord,
 }
 
@@ -112,6 +138,18 @@ pub struct QpCounter {
     mixed: Tally,
     mixed_lists: Tally,
     threads: Tally,
+    signal_gaps: Tally,
+    drops: Tally,
+    /// Work requests since the last signalled one.
+    unsignaled: u64,
+    /// The numbers of [`QpRecord`] with these names, including the current list.
+    depth: u64,
+    fills: u64,
+    filled_sum: u64,
+    /// Bytes of the current `path_mtu`; `None` for a QP that is not connected.
+    path_mtu: Option<u32>,
+    /// Whether the record has the limits of READs and atomics of the current connection.
+    knows_reads: bool,
     /// The last thread that posted (pthread_self(3)), and the slot of the process to which it sent.
     last_thread: libc::pthread_t,
     last_peer: Option<u32>,
@@ -148,11 +186,24 @@ pub(crate) struct QpCounts {
     pub(crate) outstanding_sum: u64,
     pub(crate) outstanding_max: u64,
     pub(crate) undelivered: u64,
+    /// The undelivered messages by the name of their [`DropCause`].
+    pub(crate) drops: BTreeMap<&'static str, u64>,
     pub(crate) rnr_naks: u64,
     pub(crate) rnr_wait_ns: u64,
     pub(crate) multicast: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) retries: u64,
+    pub(crate) send_cq: u64,
+    /// The mean number of outstanding work requests at which the program waited for completions.
+    pub(crate) depth: f64,
+    /// Bytes.
+    pub(crate) path_mtu: Option<u32>,
+    pub(crate) max_rd_atomic: Option<u32>,
+    pub(crate) peer_rd_atomic: Option<u32>,
     pub(crate) recvs: RecvCounts,
     pub(crate) threads: Vec<u32>,
+    /// Distances above 1 from one signalled work request to the next, with their numbers.
+    pub(crate) signal_gaps: Vec<(u64, u64)>,
     peers: [u64; PROCESSES / 64],
     uniform: Vec<(u64, u64)>,
     mixed: Vec<(u64, u64)>,
@@ -167,16 +218,18 @@ pub(crate) struct RecvCounts {
 }
 
 impl QpCounter {
-    /// Creates the counters of a QP, and adds their record to `list`. `None` if the board has no room.
+    /// Creates the counters of a QP, and adds their record to `list`. `send_cq` is the index of the CQ of its
+    /// sends. `None` if the board has no room.
     pub(crate) fn new(
         board: &'static Board,
         list: &AtomicU64,
-        num: u32,
-        qp_type: QpType,
+        (num, qp_type): (u32, QpType),
+        send_cq: u32,
     ) -> Option<(QpCounter, RecvCounter)> {
         let (at, record) = board.make::<QpRecord>()?;
         record.num.store(num.into(), Relaxed);
         record.qp_type.store(qp_type.to_c().into(), Relaxed);
+        record.send_cq.store(send_cq.into(), Relaxed);
         board.list(list, at, record);
         let tally = |record| Tally::new(board, record);
         let counter = QpCounter {
@@ -185,6 +238,14 @@ impl QpCounter {
             mixed: tally(&record.mixed),
             mixed_lists: tally(&record.mixed_lists),
             threads: tally(&record.threads),
+            signal_gaps: tally(&record.signal_gaps),
+            drops: tally(&record.drops),
+            unsignaled: 0,
+            depth: 0,
+            fills: 0,
+            filled_sum: 0,
+            path_mtu: None,
+            knows_reads: false,
             last_thread: 0,
             last_peer: None,
             list: List::default(),
@@ -205,6 +266,18 @@ impl QpCounter {
         if wr.dest.is_some_and(|dest| dest.qpn == MULTICAST_QPN) {
             self.multicast();
         }
+        self.unsignaled += 1;
+        if signaled {
+            if self.unsignaled > 1 {
+                self.signal_gaps.add(self.unsignaled, 1);
+            }
+            self.unsignaled = 0;
+        }
+        // Work requests have completed since the last post, so the program had filled its window.
+        if outstanding <= self.depth {
+            (self.fills, self.filled_sum) = (self.fills + 1, self.filled_sum + self.depth);
+        }
+        self.depth = outstanding;
         let (key, list) = (shape.key(), &mut self.list);
         if key != list.key {
             list.begin_run(key);
@@ -216,9 +289,10 @@ impl QpCounter {
 
     /// Counts a complete message of UC or UD that no receiver took.
     #[cold]
-    pub fn undelivered(&mut self) {
+    pub fn undelivered(&mut self, cause: DropCause) {
         let count = &self.record.undelivered;
         count.store(count.load(Relaxed) + 1, Relaxed);
+        self.drops.add(cause as u64, 1);
     }
 
     /// Counts an RNR NAK that asks the requester to wait this long.
@@ -227,6 +301,47 @@ impl QpCounter {
         let QpRecord { rnr_naks, rnr_wait_ns, .. } = self.record;
         rnr_naks.store(rnr_naks.load(Relaxed) + 1, Relaxed);
         rnr_wait_ns.store(rnr_wait_ns.load(Relaxed) + wait.as_ps() / 1000, Relaxed);
+    }
+
+    /// Counts a time-out without an answer. `is_retried` tells whether the message is sent again.
+    #[cold]
+    pub fn timed_out(&mut self, is_retried: bool) {
+        let QpRecord { timeouts, retries, .. } = self.record;
+        timeouts.store(timeouts.load(Relaxed) + 1, Relaxed);
+        retries.store(retries.load(Relaxed) + u64::from(is_retried), Relaxed);
+    }
+
+    /// Notes that ibv_modify_qp(3) was called. `path_mtu` has the bytes of a connected QP's `path_mtu`.
+    pub fn modified(&mut self, path_mtu: Option<u32>) {
+        (self.path_mtu, self.knows_reads) = (path_mtu, false);
+        // The next post records the attributes. A QP that only receives has no such post.
+        self.last_peer = None;
+        if self.record.path_mtu.load(Relaxed) == 0 {
+            self.record_path_mtu();
+        }
+    }
+
+    /// Begins again after the QP was reset: no work request is outstanding, and none waits for a signal.
+    pub fn begin_again(&mut self) {
+        (self.depth, self.unsignaled) = (0, 0);
+        self.modified(None);
+    }
+
+    fn record_path_mtu(&self) {
+        self.record.path_mtu.store(self.path_mtu.map_or(0, |bytes| u64::from(bytes) + 1), Relaxed);
+    }
+
+    /// Whether the counter needs the limits of READs and atomics, see [`QpCounter::reads_up_to`].
+    pub fn lacks_reads(&self) -> bool {
+        !self.knows_reads
+    }
+
+    /// Records the limits of outstanding READs and atomics: the QP's `max_rd_atomic`, and the peer's
+    /// `max_dest_rd_atomic` if the peer was found.
+    pub fn reads_up_to(&mut self, max_rd_atomic: u8, peer: Option<u32>) {
+        self.record.max_rd_atomic.store(u64::from(max_rd_atomic) + 1, Relaxed);
+        self.record.peer_rd_atomic.store(peer.map_or(0, |peer| u64::from(peer) + 1), Relaxed);
+        self.knows_reads = peer.is_some();
     }
 
     /// Counts a message to a multicast group.
@@ -256,6 +371,9 @@ impl QpCounter {
             record.outstanding_max.store(list.outstanding, Relaxed);
         }
         (list.length, list.from, list.outstanding_sum, list.outstanding) = (0, 0, 0, 0);
+        record.depth.store(self.depth, Relaxed);
+        record.fills.store(self.fills, Relaxed);
+        record.filled_sum.store(self.filled_sum, Relaxed);
         // By libc, because this is one load. The standard library's thread counts a reference, and gettid(2)
         // is a system call. SAFETY: the call takes no arguments and cannot fail.
         let thread = unsafe { libc::pthread_self() };
@@ -280,6 +398,7 @@ impl QpCounter {
     fn remember(&mut self, peer: u32, thread_id: u32) {
         let word = &self.record.peers[peer as usize % PROCESSES / 64];
         word.store(word.load(Relaxed) | 1 << (peer % 64), Relaxed);
+        self.record_path_mtu();
         self.threads.add(thread_id.into(), 1);
     }
 }
@@ -317,22 +436,46 @@ impl RecvCounter {
 impl QpCounts {
     /// Reads a record. `None` if the program has overwritten the QP type.
     pub(crate) fn of(board: &Board, record: &QpRecord) -> Option<QpCounts> {
+        let known = |attribute: &AtomicU64| attribute.load(Relaxed).checked_sub(1).map(|value| value as u32);
+        // The newest depth counts only if there is no other, because the program may still have been posting.
+        let depth = match record.fills.load(Relaxed) {
+            0 => record.depth.load(Relaxed) as f64,
+            fills => record.filled_sum.load(Relaxed) as f64 / fills as f64,
+        };
         Some(QpCounts {
             qp_num: record.num.load(Relaxed) as u32,
             qp_type: QpType::from_c(record.qp_type.load(Relaxed) as u32)?,
             outstanding_sum: record.outstanding_sum.load(Relaxed),
             outstanding_max: record.outstanding_max.load(Relaxed),
             undelivered: record.undelivered.load(Relaxed),
+            drops: (record.drops.counts(board).into_iter())
+                .filter_map(|(cause, n)| Some((DropCause::name_of(cause)?, n)))
+                .collect(),
             rnr_naks: record.rnr_naks.load(Relaxed),
             rnr_wait_ns: record.rnr_wait_ns.load(Relaxed),
             multicast: record.multicast.load(Relaxed),
+            timeouts: record.timeouts.load(Relaxed),
+            retries: record.retries.load(Relaxed),
+            send_cq: record.send_cq.load(Relaxed),
+            depth,
+            path_mtu: known(&record.path_mtu),
+            max_rd_atomic: known(&record.max_rd_atomic),
+            peer_rd_atomic: known(&record.peer_rd_atomic),
             recvs: RecvCounts::of(board, &record.recvs),
             threads: record.threads.counts(board).into_iter().map(|(thread, _)| thread as u32).collect(),
+            signal_gaps: record.signal_gaps.counts(board),
             peers: record.peers.each_ref().map(|word| word.load(Relaxed)),
             uniform: record.uniform.counts(board),
             mixed: record.mixed.counts(board),
             mixed_lists: record.mixed_lists.counts(board),
         })
+    }
+
+    /// The READs and atomics that the QP could have outstanding, by its own limit and the peer's limit.
+    /// `None` if the QP posted none.
+    pub(crate) fn rd_atomic(&self) -> Option<u32> {
+        let own = self.max_rd_atomic?;
+        Some(self.peer_rd_atomic.map_or(own, |peer| own.min(peer)))
     }
 
     /// Work requests by their shape and by the length of their list.
@@ -400,7 +543,7 @@ mod tests {
     fn counted(qp_type: QpType) -> ((QpCounter, RecvCounter), impl Fn() -> QpCounts) {
         let (_, board) = Board::create().expect("a board");
         let list: &AtomicU64 = Box::leak(Box::default());
-        let counter = QpCounter::new(board, list, 2, qp_type).expect("there is room");
+        let counter = QpCounter::new(board, list, (2, qp_type), 0).expect("there is room");
         let counts =
             move || QpCounts::of(board, board.listed(list)[0]).expect("it was written as it should be");
         (counter, counts)
@@ -449,6 +592,73 @@ mod tests {
         assert_eq!((counts.outstanding_sum, counts.outstanding_max), (20, 6));
         assert_eq!(counts.peers().collect::<Vec<_>>(), [0, 1023]);
         assert_eq!(counts.threads.len(), 1);
+    }
+
+    /// Posts `posts` work requests, one list each, as a program with a window and one signal in `every`. The
+    /// program lets the device complete all signalled requests once the window is full.
+    fn post_in_window(counter: &mut QpCounter, posts: u64, window: u64, every: u64) {
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        let (mut posted, mut freed) = (0, 0);
+        while posted < posts {
+            if posted - freed == window {
+                freed = posted / every * every;
+            }
+            posted += 1;
+            let signaled = posted.is_multiple_of(every) || posted == posts;
+            counter.posted(&write, 8, false, signaled, posted - freed);
+            counter.list_ends(0, || 1);
+        }
+    }
+
+    #[test]
+    fn the_depth_is_the_window_of_the_program() {
+        for (posts, window, every) in [(1000, 64, 64), (1000, 128, 100), (5, 64, 1), (300, 16, 1)] {
+            let ((mut counter, _), counts) = counted(QpType::Rc);
+            post_in_window(&mut counter, posts, window, every);
+            let counts = counts();
+            assert_eq!(counts.depth, window.min(posts) as f64, "{window} {every}");
+            let gaps: u64 = counts.signal_gaps.iter().map(|(gap, times)| gap * times).sum();
+            assert_eq!(gaps, if every == 1 { 0 } else { posts }, "{window} {every}");
+        }
+    }
+
+    #[test]
+    fn a_reset_ends_the_window_and_the_distance_to_the_last_signal() {
+        let ((mut counter, _), counts) = counted(QpType::Rc);
+        let sges = [Sge::default()];
+        let write = SendWr::new(0, SendOp::Write(RemoteAddr::default()), &sges);
+        for outstanding in (0..10).flat_map(|_| 1..=4) {
+            counter.posted(&write, 8, false, outstanding == 3, outstanding);
+            counter.list_ends(0, || 1);
+            if outstanding == 4 {
+                counter.begin_again();
+            }
+        }
+        let counts = counts();
+        assert_eq!((counts.signal_gaps, counts.depth), (vec![(3, 10)], 4.0));
+        assert_eq!(counter.record.fills.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn attributes_are_those_of_the_newest_posts() {
+        let ((mut counter, _), counts) = counted(QpType::Rc);
+        counter.modified(Some(1024));
+        assert_eq!((counts().path_mtu, counts().rd_atomic()), (Some(1024), None), "nothing was posted");
+        assert!(counter.lacks_reads());
+        counter.reads_up_to(16, None);
+        assert!(counter.lacks_reads() && counts().rd_atomic() == Some(16));
+        counter.reads_up_to(16, Some(4));
+        post_in_window(&mut counter, 1, 1, 1);
+        assert!(!counter.lacks_reads());
+        assert_eq!((counts().path_mtu, counts().rd_atomic()), (Some(1024), Some(4)));
+        counter.modified(Some(4096));
+        assert!(counter.lacks_reads() && counts().path_mtu == Some(1024));
+        post_in_window(&mut counter, 1, 1, 1);
+        assert_eq!(counts().path_mtu, Some(4096));
+        counter.timed_out(true);
+        counter.timed_out(false);
+        assert_eq!((counts().timeouts, counts().retries), (2, 1));
     }
 
     #[test]

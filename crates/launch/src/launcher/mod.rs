@@ -1,13 +1,15 @@
 //! Runs a program on the software NIC. The launcher sets the environment variables that load the library.
-//! Then it becomes the program (execve(2)). For statistics or ranks, it runs the program as a child process
-//! instead.
+//! Then it runs the program as a child process, so that it can explain waits at a signal, and report what the
+//! program did.
 
+mod explaining;
 mod folder;
 mod front;
 mod library;
 mod lines;
 mod monitor;
 mod ranks;
+mod run_board;
 mod served;
 mod signals;
 
@@ -23,12 +25,13 @@ use crate::stats::{Stats, check_place};
 use crate::strict::Strict;
 use crate::trust::{self, Distrust};
 use crate::{address, trace, variables};
+use explaining::Explainer;
 use monitor::Monitor;
+use run_board::RunBoard;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -68,8 +71,12 @@ pub struct Launch {
     /// A folder that only this user can access. Processes with equal folder and equal fabric name are on one
     /// fabric, even in different PID namespaces.
     pub meet: Option<PathBuf>,
-    /// Whether the library does not print why a QP is in error.
+    /// Whether Doorbell does not print why a QP is in error, why a call is refused, why a process waits, and
+    /// that the program never opened the device.
     pub quiet: bool,
+    /// The time after which the library explains a wait, even if the wait may end. `None` if only waits that
+    /// nothing can end are explained before a signal.
+    pub explain_after: Option<Duration>,
     /// The faults to inject into the program, and their seed.
     pub faults: Option<(Faults, u64)>,
     /// The reaction to a mistake of the program that would fail on a NIC. `None` for no strict mode.
@@ -213,47 +220,80 @@ impl Launch {
     /// With ranks, this process is the parent of the ranks. It passes on signals, input and output, and exits
     /// with the status of the first rank that fails.
     ///
-    /// Without ranks and statistics, this process becomes the program. With statistics, the program is a
-    /// child of this process's child. This process closes the program's files and acts like the program:
-    /// signals that it gets reach the program, and it stops and exits when the program does. When the program
-    /// has exited, the launcher reports the statistics of all processes that have not done so in exit(3). A
-    /// process that outlives the program by more than a second reports its own statistics. If this process is
-    /// killed, the program is killed too.
+    /// Without ranks, the program is a child of this process's child. This process closes the program's files
+    /// and acts like the program: signals that it gets reach the program, and it stops and exits when the
+    /// program does. At the first SIGINT or SIGTERM, the launcher prints why processes of the run wait. When
+    /// the program has exited, the launcher reports the statistics of all processes that have not done so in
+    /// exit(3). A process that outlives the program by more than a second reports its own statistics. If this
+    /// process is killed, the program is killed too.
     pub fn run(&self, program: &OsStr, arguments: &[OsString]) -> LaunchError {
         match self.command(program, arguments) {
             Err(error) => error,
-            Ok(command) => match (&self.stats, self.ranks) {
-                (stats, Some(ranks)) => self.run_ranks(ranks, stats.as_ref(), program, command),
-                (Some(stats), None) => watched(stats, program, command),
-                (None, None) => became(program, command),
+            Ok(command) => match self.ranks {
+                Some(ranks) => self.run_ranks(ranks, program, command),
+                None => self.run_one(program, command),
             },
         }
     }
 
-    /// Runs `count` processes of the program, and reports their counts when all have exited.
-    fn run_ranks(
-        &self,
-        count: u32,
-        stats: Option<&Stats>,
-        program: &OsStr,
-        mut command: Command,
-    ) -> LaunchError {
-        let board = match stats.map(|_| Board::create()).transpose() {
-            Ok(board) => board,
-            Err(error) => return LaunchError::Counting(error),
-        };
-        if let Some(address) = board.as_ref().and_then(|(file, _)| Board::address(file)) {
-            command.env(variables::COUNTS, address);
+    /// The board of a run. `None` if no board can be created and no statistics are wanted.
+    fn board(&self, command: &mut Command) -> Result<Option<RunBoard>, LaunchError> {
+        explaining::tell_outer();
+        match RunBoard::create() {
+            Ok(made) => {
+                // Without statistics of its own, a run counts on the board of an outer run.
+                if self.stats.is_some() {
+                    command.env(variables::COUNTS, &made.address);
+                }
+                command.env(variables::WAITS, &made.address);
+                Ok(Some(made))
+            }
+            Err(error) if self.stats.is_some() => Err(LaunchError::Counting(error)),
+            Err(_) => Ok(None),
         }
-        match ranks::run(&command, count, self.ip) {
+    }
+
+    /// Runs `count` processes of the program, and reports their counts when all have exited.
+    fn run_ranks(&self, count: u32, program: &OsStr, mut command: Command) -> LaunchError {
+        let made = match self.board(&mut command) {
+            Ok(made) => made,
+            Err(error) => return error,
+        };
+        let mut explainer = Explainer::new(made.as_ref(), self.quiet);
+        match ranks::run(&command, count, self.ip, &mut explainer) {
             Err(cause) => not_started(program, cause),
             Ok(ended) => {
-                if let (Some(stats), Some((_, board))) = (stats, board) {
-                    stats.tell_together(&ProcessCounts::on(board).collect::<Vec<_>>());
+                if let (Some(stats), Some(made)) = (&self.stats, &made) {
+                    stats.tell_together(&ProcessCounts::on(made.board).collect::<Vec<_>>());
                 }
+                explainer.ended(program);
                 signals::end_as(ended)
             }
         }
+    }
+
+    /// Runs the program below this process, and reports the counts when the program has exited.
+    fn run_one(&self, program: &OsStr, mut command: Command) -> LaunchError {
+        // From here on, this is the monitor, a child process. The monitor owns the board.
+        let front = match front::put_before() {
+            Ok(front) => front,
+            Err(error) => return LaunchError::Counting(error),
+        };
+        let made = match self.board(&mut command) {
+            Ok(made) => made,
+            Err(error) => return error,
+        };
+        let mut explainer = Explainer::new(made.as_ref(), self.quiet);
+        let kept: Vec<_> = made.iter().map(|made| made.file.as_raw_fd()).collect();
+        let ended = match Monitor::start(&front, command, &kept) {
+            Ok(monitor) => monitor.watch(&mut explainer),
+            Err(cause) => return not_started(program, cause),
+        };
+        if let (Some(stats), Some(made)) = (&self.stats, &made) {
+            tell_rest(stats, made.board);
+        }
+        explainer.ended(program);
+        signals::end_as(ended)
     }
 
     /// Checks the options, and returns the command that starts the program with the environment for the
@@ -297,6 +337,9 @@ impl Launch {
         }
         if self.quiet {
             command.env(variables::QUIET, "1");
+        }
+        if let Some(time) = self.explain_after {
+            command.env(variables::EXPLAIN_AFTER, time.as_nanos().to_string());
         }
         if let Some((faults, seed)) = &self.faults {
             command.env(variables::FAULTS, faults.to_string()).env(variables::SEED, seed.to_string());
@@ -384,11 +427,6 @@ fn is_ours(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(is_library)
 }
 
-/// Becomes the program (execve(2)).
-fn became(program: &OsStr, mut command: Command) -> LaunchError {
-    not_started(program, command.exec())
-}
-
 /// The error of a program that does not start. If the program's interpreter or loader is missing, the error
 /// names this file. The kernel's error does not.
 fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
@@ -398,24 +436,6 @@ fn not_started(program: &OsStr, cause: io::Error) -> LaunchError {
         None => cause,
     };
     LaunchError::Program { program: program.into(), cause }
-}
-
-/// Runs the program below this process, and reports the counts when the program has exited.
-fn watched(stats: &Stats, program: &OsStr, mut command: Command) -> LaunchError {
-    // From here on, this is the monitor, a child process. The monitor owns the board.
-    let (front, (file, board)) = match front::put_before().and_then(|front| Ok((front, Board::create()?))) {
-        Ok(made) => made,
-        Err(error) => return LaunchError::Counting(error),
-    };
-    if let Some(address) = Board::address(&file) {
-        command.env(variables::COUNTS, address);
-    }
-    let ended = match Monitor::start(&front, command, file.as_raw_fd()) {
-        Ok(monitor) => monitor.watch(),
-        Err(cause) => return not_started(program, cause),
-    };
-    tell_rest(stats, board);
-    signals::end_as(ended)
 }
 
 /// Reports the counts of processes that have exited without reporting them, and the counts of all processes

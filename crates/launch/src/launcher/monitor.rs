@@ -1,18 +1,19 @@
-//! The monitor: the parent of the program when statistics are on.
+//! The monitor: the parent of the program.
 
+use super::explaining::Explainer;
 use super::front::{Front, FrontMessage, release_files};
 use super::signals;
 use libc::{c_int, pid_t};
-use rustix::process::{Pid, WaitOptions, getpgrp, getppid, setpgid};
+use rustix::process::{Pid, WaitOptions, getpgid, getpgrp, getppid, setpgid};
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-/// The monitor's name, for tools that find processes by name. It differs from the name of the front process.
-/// Otherwise a tool that signals all processes of a name would reach both, as if it had signalled their
-/// process group.
-const NAME: &std::ffi::CStr = c"run --stats";
+/// The monitor's name, for tools that find processes by name. It does not contain the name of the front
+/// process. Otherwise a tool that signals all processes of a name (pkill(1)) would reach both, as if it had
+/// signalled their process group.
+const NAME: &std::ffi::CStr = c"run-monitor";
 
 /// The program, and the front process that stands for it.
 #[derive(Debug)]
@@ -44,19 +45,19 @@ impl Monitor {
     ///
     /// # Errors
     /// If the program cannot be started.
-    pub(super) fn start(front: &Front, mut command: Command, kept: RawFd) -> io::Result<Monitor> {
+    pub(super) fn start(front: &Front, mut command: Command, kept: &[RawFd]) -> io::Result<Monitor> {
         // This signal tells the monitor that the front process has died. By libc, because rustix has no names
         // for real-time signals. SAFETY: the call takes numbers.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
         let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
-        release_files(&[0, 1], &[kept]);
+        release_files(&[0, 1], kept);
         Ok(Monitor { front: front.pid, program, seen: [SignalCount::default(); SIGNALS], stopped: None })
     }
 
-    /// Waits until the program exits, and returns its status.
-    pub(super) fn watch(mut self) -> ExitStatus {
+    /// Waits until the program exits, and returns its status. Explains waits at a signal.
+    pub(super) fn watch(mut self, explainer: &mut Explainer) -> ExitStatus {
         let all = signals::all();
         loop {
             if Pid::as_raw(getppid()) != self.front {
@@ -65,15 +66,27 @@ impl Monitor {
             }
             let came = signals::next(&all);
             if let Some(ended) = self.look() {
+                // A signal to the process group may have killed the program before it reached this process.
+                explainer.hears(ended.signal().unwrap_or(came.signal));
+                explainer.say();
                 // The front process may be stopped, and must be continued before it can exit.
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
             match FrontMessage::of(&came, self.front) {
-                Some(message) => self.hear(message),
+                Some(message) => {
+                    if let FrontMessage::Came(signal, _) = message {
+                        explainer.hears(signal);
+                    }
+                    self.hear(message);
+                }
                 None if came.signal == libc::SIGCHLD => {}
-                None => self.see(came.signal),
+                None => {
+                    explainer.hears(came.signal);
+                    self.see(came.signal);
+                }
             }
+            explainer.say();
         }
     }
 
@@ -94,9 +107,9 @@ impl Monitor {
         None
     }
 
-    /// Handles a signal to this process. A signal to the process group reaches the program directly, and the
-    /// front process too. A signal to this process alone is ignored. The front process's answers tell the two
-    /// cases apart.
+    /// Handles a signal to this process. A signal to the process group reaches the front process too, and a
+    /// program of this group directly. A signal to this process alone is ignored. The front process's answers
+    /// tell the two cases apart.
     fn see(&mut self, signal: c_int) {
         let seen = &mut self.seen[signal as usize % SIGNALS];
         seen.times += 1;
@@ -107,12 +120,20 @@ impl Monitor {
         FrontMessage::Asks(signal, seen.asked).tell(self.front);
     }
 
+    /// Whether the program is in this process's group. A program can leave the group, as timeout(1) and
+    /// setsid(1) do.
+    fn has_program_in_group(&self) -> bool {
+        getpgid(Pid::from_raw(self.program)).is_ok_and(|group| group == getpgrp())
+    }
+
     fn hear(&mut self, message: FrontMessage) {
         match message {
             FrontMessage::Came(signal, value) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
+                let is_for_group = seen.times > 0;
+                seen.times = seen.times.saturating_sub(1);
                 match value {
-                    _ if seen.times > 0 => seen.times -= 1,
+                    _ if is_for_group && self.has_program_in_group() => {}
                     None => signals::send(self.program, signal),
                     Some(value) => signals::send_value(self.program, signal, value.into()),
                 }

@@ -6,6 +6,7 @@
 //! SIGTERM some time later. Until then, they can notice and report the failure, for example by RC's
 //! time-outs. Without SIGTERM, ranks that wait for each other would never exit.
 
+use super::explaining::Explainer;
 use super::lines::pass_on;
 use super::signals;
 use crate::address;
@@ -39,11 +40,16 @@ const FOR_GROUPS: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
 /// Runs `count` processes of a program until all have exited. Returns the status of the first rank that
-/// failed, or success.
+/// failed, or success. Explains waits at a signal.
 ///
 /// # Errors
 /// If a rank cannot be started. The ranks that were started are killed then.
-pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::Result<ExitStatus> {
+pub(super) fn run(
+    program: &Command,
+    count: u32,
+    first: Option<IpAddr>,
+    explainer: &mut Explainer,
+) -> io::Result<ExitStatus> {
     let before = signals::block(&signals::all());
     // If SIGCHLD were ignored, the exit status of a child would be lost.
     let children = signals::set_action(libc::SIGCHLD, &signals::default_action());
@@ -62,7 +68,7 @@ pub(super) fn run(program: &Command, count: u32, first: Option<IpAddr>) -> io::R
             ));
         }
     }
-    ranks.watch();
+    ranks.watch(explainer);
     ranks.end_all();
     Ok(ranks.failed.unwrap_or_default())
 }
@@ -127,20 +133,24 @@ impl Ranks {
     }
 
     /// Waits until all ranks have exited.
-    fn watch(&mut self) {
+    fn watch(&mut self, explainer: &mut Explainer) {
         let heeded = signals::heeded();
         while !self.running.is_empty() {
             let left = self.due.map(|due| due.at.saturating_duration_since(Instant::now()));
             if let Some(came) = signals::next_within(&heeded, left)
                 && came.signal != libc::SIGCHLD
             {
+                explainer.hears(came.signal);
                 self.pass(came.signal);
+                explainer.say();
             }
             while let Some((pid, ended)) = next_ended() {
                 self.see(pid, ended);
             }
             if let Some(due) = self.due.filter(|due| due.at <= Instant::now()) {
+                explainer.hears(due.signal);
                 self.carry_out(due);
+                explainer.say();
             }
         }
     }

@@ -51,6 +51,12 @@ pub(super) fn without(mut set: sigset_t, signal: c_int) -> sigset_t {
     set
 }
 
+/// Whether a set has a signal.
+pub(super) fn has(set: &sigset_t, signal: c_int) -> bool {
+    // SAFETY: the call only reads the set.
+    unsafe { libc::sigismember(set, signal) == 1 }
+}
+
 /// Replaces the set of blocked signals, and returns the previous set.
 pub(super) fn block(set: &sigset_t) -> sigset_t {
     let mut before = MaybeUninit::uninit();

@@ -32,6 +32,7 @@ impl Display for Report {
             let text = format!("{what} over {transport}: {share:.0}% of the work requests");
             wrapped(f, "  workload    ", &text)?;
         }
+        told_left_out(f, &self.left_out)?;
         if self.qps.len() > 1 {
             for qp in self.qps.iter().take(PRINTED_QPS) {
                 writeln!(f, "  QP {:#x}, {}", qp.qp_num, qp.transport)?;
@@ -53,8 +54,12 @@ impl Display for Together {
         writeln!(f)?;
         wrapped(f, "doorbell: ", &self.words())?;
         counts(f, self.total(), None, "")?;
-        self.left_out().iter().try_for_each(|what| wrapped(f, "  left out    ", what))
+        told_left_out(f, self.left_out())
     }
+}
+
+fn told_left_out(f: &mut Formatter<'_>, left_out: &[String]) -> fmt::Result {
+    left_out.iter().try_for_each(|what| wrapped(f, "  left out    ", what))
 }
 
 /// The work requests of a workload, as text.
@@ -91,11 +96,22 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
         writeln!(f, "  received    {messages} messages, {recvs} RECVs in {} posts", c.recv_doorbells)?;
     }
     if c.undelivered > 0 {
-        writeln!(f, "  undelivered {} of UC or UD that no receiver took", counted(c.undelivered, "message"))?;
+        let messages = counted(c.undelivered, "message");
+        let causes: Vec<String> =
+            c.undelivered_by_cause.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let text = format!("{messages} of UC or UD that no receiver took: {}", causes.join(", "));
+        wrapped(f, "  undelivered ", &text)?;
     }
     if c.rnr_naks > 0 {
         let (naks, ms) = (counted(c.rnr_naks, "RNR NAK"), c.rnr_wait_ns as f64 / 1e6);
         writeln!(f, "  RNR         {naks}: no RECV was posted; min_rnr_timer stopped QPs for {ms:.2} ms")?;
+    }
+    if c.timeouts > 0 {
+        let timeouts = counted(c.timeouts, "time-out");
+        writeln!(f, "  retries     {} after {timeouts} without an answer", c.retries)?;
+    }
+    if let Some(mtu) = c.path_mtu {
+        writeln!(f, "  attributes  path_mtu {mtu}{}", reads(c))?;
     }
     if c.multicast > 0 {
         writeln!(f, "  multicast   {} to groups", counted(c.multicast, "datagram"))?;
@@ -125,6 +141,13 @@ fn wrapped(f: &mut Formatter<'_>, head: &str, text: &str) -> fmt::Result {
         line.push(' ');
     }
     writeln!(f, "{}", line.trim_end())
+}
+
+/// The limits of READs and atomics; empty if none was posted.
+fn reads(c: &Counts) -> String {
+    let own = c.max_rd_atomic.map(|most| format!(", max_rd_atomic {most}"));
+    let peer = c.peer_max_dest_rd_atomic.map(|most| format!(", max_dest_rd_atomic of the peer {most}"));
+    own.into_iter().chain(peer).collect()
 }
 
 fn pcie(p: &Transactions) -> String {

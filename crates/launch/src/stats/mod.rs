@@ -4,8 +4,12 @@
 //! When a process exits, `doorbell_nic::accounting` turns its counts into PCIe transactions. The process does
 //! this itself in exit(3). After any other end, the launcher does it.
 
+#[cfg(test)]
+mod attributes;
 mod display;
 mod posting;
+#[cfg(test)]
+mod posts;
 mod report;
 mod together;
 mod workload;

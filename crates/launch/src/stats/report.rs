@@ -1,6 +1,6 @@
 //! The counts as numbers, for the JSON and the summary.
 
-use super::posting::Posting;
+use super::posting::{Posting, least, mtu_on, with_mtu};
 use super::workload::as_posted;
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::{PostedShape, QpCounts, RecvCounts};
@@ -15,10 +15,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A note about the values that depend on this device's timing, and would differ on a NIC.
-pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, the limits of \
-                                 class latency, and the workload's window and batch depend on the timing of \
-                                 this device if the program posts in response to completions; all other \
-                                 numbers depend on the program alone";
+pub(super) const TIMING: &str = "outstanding_mean, outstanding_max, rnr_naks, rnr_wait_ns, timeouts, \
+                                 retries, the limits of class latency, and the workload's window and batch \
+                                 depend on the timing of this device if the program posts in response to \
+                                 completions; all other numbers depend on the program alone";
 /// A note about the cost of the peers' one-sided verbs, which this process does not count.
 pub(super) const NOT_COUNTED: &str = "the statistics of the peers contain the cost of their one-sided verbs \
                                       on this machine, in responder_pcie, because only the peers count these \
@@ -38,10 +38,13 @@ pub struct Report {
     pub(super) qps: Vec<QpReport>,
     /// The analytic bounds of all posted work requests, the least first.
     pub(super) limits: Vec<Limit>,
-    /// A workload for `doorbell simulate`; `None` if nothing was posted.
+    /// A workload for `doorbell simulate`; `None` if nothing was posted, or if no workload describes the
+    /// posts.
     pub(super) workload: Option<Workload>,
     /// The share of all work requests that the workload covers.
     pub(super) workload_share: f64,
+    /// The parts of the posts that the workload leaves out, or the reason why there is none; a sentence each.
+    pub(super) left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -109,10 +112,25 @@ pub(super) struct Counts {
     pub(super) messages_received: u64,
     /// Messages of UC and UD that completed with success although no receiver took them.
     pub(super) undelivered: u64,
+    /// These messages by cause.
+    pub(super) undelivered_by_cause: BTreeMap<&'static str, u64>,
     /// RNR NAKs to messages of RC: the responder had no RECV.
     pub(super) rnr_naks: u64,
     /// Nanoseconds for which these NAKs stopped QPs, by the responders' `min_rnr_timer`.
     pub(super) rnr_wait_ns: u64,
+    /// Time-outs after which a message of RC had no answer.
+    pub(super) timeouts: u64,
+    /// Messages of RC that were sent again after such a time-out.
+    pub(super) retries: u64,
+    /// Bytes of `path_mtu`, the least of all QPs; absent for QPs that are not connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path_mtu: Option<u32>,
+    /// READs and atomics that a QP may have outstanding, the least of all QPs that posted any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_rd_atomic: Option<u32>,
+    /// `max_dest_rd_atomic` of the peers of these QPs, the least; absent if no peer was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peer_max_dest_rd_atomic: Option<u32>,
     /// Datagrams to multicast groups, among the work requests. The process of each member counts what it
     /// received.
     pub(super) multicast: u64,
@@ -138,7 +156,8 @@ impl Report {
         // to other processes.
         total.add_messages(profile, QpType::Rc, &counts.srq());
         let posting = Posting::of(all);
-        let (workload, of_workload) = match as_posted(name, profile, all, &posting) {
+        let mut left_out = Vec::new();
+        let (workload, of_workload) = match as_posted(name, profile, all, &mut left_out) {
             Some((workload, n)) => (Some(workload), n),
             None => (None, 0),
         };
@@ -156,6 +175,7 @@ impl Report {
             total,
             qps,
             workload,
+            left_out,
         }
     }
 }
@@ -179,6 +199,7 @@ fn bucket(bytes: u32) -> u32 {
 
 impl Counts {
     fn of(profile: &Profile, qp: &QpCounts) -> Counts {
+        let profile = &*with_mtu(profile, mtu_on(profile, qp.path_mtu));
         let lists = qp.doorbells();
         let mut counts = Counts {
             doorbells: lists.values().sum(),
@@ -186,8 +207,14 @@ impl Counts {
             outstanding_max: qp.outstanding_max,
             outstanding_sum: qp.outstanding_sum,
             undelivered: qp.undelivered,
+            undelivered_by_cause: qp.drops.clone(),
             rnr_naks: qp.rnr_naks,
             rnr_wait_ns: qp.rnr_wait_ns,
+            timeouts: qp.timeouts,
+            retries: qp.retries,
+            path_mtu: qp.path_mtu,
+            max_rd_atomic: qp.max_rd_atomic,
+            peer_max_dest_rd_atomic: qp.peer_rd_atomic,
             multicast: qp.multicast,
             ..Counts::default()
         };
@@ -262,8 +289,14 @@ impl Counts {
         self.recv_doorbells += other.recv_doorbells;
         self.messages_received += other.messages_received;
         self.undelivered += other.undelivered;
+        merge(&mut self.undelivered_by_cause, &other.undelivered_by_cause);
         self.rnr_naks += other.rnr_naks;
         self.rnr_wait_ns += other.rnr_wait_ns;
+        self.timeouts += other.timeouts;
+        self.retries += other.retries;
+        self.path_mtu = least(self.path_mtu, other.path_mtu);
+        self.max_rd_atomic = least(self.max_rd_atomic, other.max_rd_atomic);
+        self.peer_max_dest_rd_atomic = least(self.peer_max_dest_rd_atomic, other.peer_max_dest_rd_atomic);
         self.multicast += other.multicast;
         self.pcie += other.pcie;
         self.responder_pcie += other.responder_pcie;
@@ -296,5 +329,31 @@ fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> P
         inline: shape.inline,
         signaled: shape.signaled,
         method: profile.device.generation.posting().method(list),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::posts::{POSTS, QpPosts, counts_of};
+    use super::*;
+
+    #[test]
+    fn each_qp_has_packets_of_its_own_mtu() {
+        let cib = Profile::named("cib").expect("it is built in");
+        let read = QpPosts { bytes: 4096, ..POSTS };
+        let datagrams = QpPosts { qp_type: QpType::Ud, ..read };
+        let all = counts_of(&[QpPosts { path_mtu: Some(256), ..read }, read, datagrams]);
+        let [short, long, ud] = &all[..] else { panic!("{all:?}") };
+        let of_reads = |mtu| arrival(&with_mtu(&cib, mtu), QpType::Rc, Opcode::Read, 4096).times(20);
+        assert_eq!(Counts::of(&cib, short).responder_pcie, of_reads(256));
+        assert_eq!(Counts::of(&cib, long).responder_pcie, of_reads(4096));
+        assert_ne!(Counts::of(&cib, short).pcie, Counts::of(&cib, long).pcie);
+        // A bound of several QPs holds for the longest packets.
+        let limits = |qps: &[&QpCounts]| {
+            let qps: Vec<QpCounts> = qps.iter().map(|qp| (*qp).clone()).collect();
+            serde_json::to_value(Posting::of(&qps).limits(&cib, &qps)).expect("it is JSON")
+        };
+        assert_eq!(limits(&[short, ud]), limits(&[long, ud]));
+        assert_ne!(limits(&[short]), limits(&[long]));
     }
 }

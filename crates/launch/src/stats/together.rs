@@ -7,14 +7,14 @@
 
 use super::posting::Posting;
 use super::report::{Counts, Report, Role};
-use super::workload::{Kinds, PostedKind, few, kinds_of, posted_of, workload};
+use super::workload::{Kinds, MTU, PostedKind, check, kinds_of, posted_of, workload};
 use crate::counts::process::ProcessCounts;
 use crate::counts::qp::QpCounts;
 use crate::qp_numbers::slot_of;
 use doorbell_nic::limits::gcd;
 use doorbell_nic::{Profile, counted};
 use doorbell_verbs::QpType;
-use doorbell_workload::{Pattern, Profiles, ThreadClass, Workload};
+use doorbell_workload::{Pattern, ThreadClass, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,27 +168,22 @@ impl PosterGroup<'_> {
         self.posters.iter().map(|poster| poster.posted).sum()
     }
 
-    /// A workload of `machines` machines, in which these posters are threads of `posting_machines` machines.
-    /// Also returns the number of threads of each such machine.
+    /// A workload of `machines` machines, in which these processes are threads of `posters` machines. Also
+    /// returns the number of threads of each such machine.
     fn workload(
         &self,
         name: &str,
         profile: &Profile,
         machines: u32,
-        posting_machines: u32,
+        posters: u32,
+        left_out: &mut Vec<String>,
     ) -> (Workload, u32) {
         let each: Vec<&[QpCounts]> = self.posters.iter().map(|poster| &poster.qps[..]).collect();
         let posting = Posting::of_processes(&each);
-        let threads = posting.threads.div_ceil(posting_machines).max(1);
-        let posting = Posting { machines, threads, ..posting };
-        let own = workload(
-            name,
-            profile,
-            self.posters[0].transport,
-            &few(kinds_of(each.iter().copied().flatten())),
-            &posting,
-        );
-        (Workload { threads: Some(threads), pattern: Some(self.pattern), ..own }, threads)
+        let threads = posting.threads.div_ceil(posters).max(1);
+        let posting = Posting { machines, posters, threads, ..posting };
+        let own = workload(name, profile, &each, &posting, left_out);
+        (Workload { pattern: Some(self.pattern), ..own }, threads)
     }
 }
 
@@ -291,7 +286,7 @@ fn made(
         RunPattern::Star(hub) => star(members, hub, others, left_out),
         RunPattern::All => all_to_all(members, others, left_out)?,
     };
-    joined(name, profile, &groups, machines)
+    joined(name, profile, &groups, machines, left_out)
 }
 
 /// Checks that no two posting processes have one slot. The slot is reused only after the first process has
@@ -373,16 +368,26 @@ fn all_to_all<'m>(
 }
 
 /// Joins the groups into one workload of `others` + 1 machines.
-fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32) -> Result<Made, String> {
+fn joined(
+    name: &str,
+    profile: &Profile,
+    groups: &[PosterGroup<'_>],
+    others: u32,
+    left_out: &mut Vec<String>,
+) -> Result<Made, String> {
     let all: Vec<(Workload, u32)> = groups
         .iter()
         .map(|group| {
-            let posting = match group.pattern {
+            let posters = match group.pattern {
                 Pattern::Outbound => 1,
                 Pattern::Inbound => others,
                 Pattern::AllToAll => others + 1,
             };
-            group.workload(name, profile, others + 1, posting)
+            let mut of_group = Vec::new();
+            let made = group.workload(name, profile, others + 1, posters, &mut of_group);
+            let whose = |what| if groups.len() > 1 { format!("{}: {what}", group.name()) } else { what };
+            left_out.extend(of_group.into_iter().map(whose));
+            made
         })
         .collect();
     let (threads, cores) = (all.iter().map(|(_, threads)| threads).sum::<u32>(), profile.host.cores);
@@ -401,12 +406,13 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
             let class = |(group, (own, threads)): (&PosterGroup<'_>, &(Workload, u32))| ThreadClass {
                 name: Some(group.name()),
                 threads: *threads,
-                says: Workload { profile: None, machines: None, threads: None, ..own.clone() },
+                says: Workload { profile: None, set: None, machines: None, threads: None, ..own.clone() },
             };
             let classes = groups.iter().zip(several).map(class).collect();
             let names = groups.iter().flat_map(|group| group.pids().map(|pid| (pid, group.name())));
             let whole = Workload {
                 profile: Some(name.to_owned()),
+                set: with_common_set(several, left_out).and_then(|own| own.set.clone()),
                 machines: Some(others + 1),
                 class: Some(classes),
                 ..Workload::default()
@@ -414,10 +420,33 @@ fn joined(name: &str, profile: &Profile, groups: &[PosterGroup<'_>], others: u32
             (whole, names.collect())
         }
     };
-    // The reported workload must be one that can be simulated.
-    let check = workload.resolve(&Profiles::from(profile));
-    check.map_err(|error| format!("the workload would not be valid: {error}"))?;
+    check(profile, &workload)?;
     Ok(Made { workload, posted, classes })
+}
+
+/// A class whose settings of the profile are those of all classes. A shorter MTU is a setting of all classes
+/// if all classes with connected QPs have it, and no class has longer datagrams.
+fn with_common_set<'c>(classes: &'c [(Workload, u32)], left_out: &mut Vec<String>) -> Option<&'c Workload> {
+    let (datagrams, connected): (Vec<&Workload>, Vec<&Workload>) =
+        classes.iter().map(|(own, _)| own).partition(|own| own.transport == Some(QpType::Ud));
+    let shorter = *connected.iter().find(|own| own.set.is_some())?;
+    let mtu = shorter.set.as_ref()?.get(MTU)?.get();
+    let longest = datagrams.into_iter().map(longest).max().unwrap_or(0);
+    let why = if connected.iter().any(|own| own.set != shorter.set) {
+        "the classes have different values".to_owned()
+    } else if f64::from(longest) > mtu {
+        format!("a class has {mtu}, but another class has datagrams of {longest} bytes")
+    } else {
+        return Some(shorter);
+    };
+    left_out.push(format!("path_mtu: {why}; the workload has the profile's MTU"));
+    None
+}
+
+/// The longest payload of a workload in bytes.
+fn longest(workload: &Workload) -> u32 {
+    let of_mix = workload.mix.iter().flat_map(|mix| mix.items()).filter_map(|item| item.size);
+    of_mix.chain(workload.size).max().unwrap_or(0)
 }
 
 impl Together {
@@ -519,13 +548,14 @@ mod tests {
         times: u32,
         list: u32,
         to: Vec<u32>,
+        path_mtu: Option<u32>,
     }
 
     const WRITE: SendOp = SendOp::Write(RemoteAddr { addr: 0, rkey: 0 });
     const READ: SendOp = SendOp::Read(RemoteAddr { addr: 0, rkey: 0 });
 
     fn posts(op: SendOp, bytes: u32, to: &[u32]) -> Posts {
-        Posts { transport: QpType::Rc, op, bytes, times: 64, list: 1, to: to.to_vec() }
+        Posts { transport: QpType::Rc, op, bytes, times: 64, list: 1, to: to.to_vec(), path_mtu: None }
     }
 
     /// A process in a slot, with QPs that post.
@@ -535,7 +565,8 @@ mod tests {
         let idle = Posts { times: 0, ..posts(SendOp::Send, 0, &[]) };
         for (index, posts) in [&idle].into_iter().chain(all).enumerate() {
             let num = qp_num(slot, index as u32);
-            let (mut qp, _) = QpCounter::new(board, list, num, posts.transport).expect("there is room");
+            let (mut qp, _) = QpCounter::new(board, list, (num, posts.transport), 0).expect("there is room");
+            qp.modified(posts.path_mtu);
             let sges = [Sge::default()];
             let wr = SendWr::new(0, posts.op, &sges);
             for (n, to) in posts.to.iter().cycle().take(posts.times as usize).enumerate() {
@@ -622,6 +653,29 @@ mod tests {
             merged.contains("the separate NICs of 6 processes") && merged.ends_with("threads of 2 machines"),
             "{merged}"
         );
+    }
+
+    #[test]
+    fn a_short_mtu_is_that_of_all_classes_or_left_out() {
+        let client = |slot, op, mtu| member(slot, &[Posts { path_mtu: Some(mtu), ..posts(op, 64, &[0]) }]);
+        for (bytes, of_second, set, told) in [
+            (1024, 1024, Some(1024.0), None),
+            (
+                2048,
+                1024,
+                None,
+                Some("path_mtu: a class has 1024, but another class has datagrams of 2048 bytes; "),
+            ),
+            (512, 4096, None, Some("path_mtu: the classes have different values; ")),
+            (512, 512, None, Some("path_mtu: the classes have different values; ")),
+        ] {
+            let reply = Posts { transport: QpType::Ud, ..posts(SendOp::Send, bytes, &[1, 2]) };
+            let all = together(&[member(0, &[reply]), client(1, WRITE, 1024), client(2, READ, of_second)]);
+            let given = resolved(&all).set.map(|set| set["link.mtu_bytes"].get());
+            let about = all.left_out.iter().find(|what| what.starts_with("path_mtu"));
+            let is_told = told.is_none_or(|told| about.is_some_and(|about| about.starts_with(told)));
+            assert!(given == set && is_told && about.is_some() == told.is_some(), "{bytes} {all:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,18 @@
-//! Decides when a run ends: as soon as its answer is known.
+//! Decides when a run ends: as soon as its answer is known. The answer is known when the intervals of rate
+//! and mean latency are within the precision.
 //!
-//! The run is checked repeatedly, at virtual times that grow by a constant factor. Observations before the
-//! end of the warm-up are discarded. From then on everything is measured, until the intervals of rate and
-//! mean latency are within the precision. Decisions depend only on virtual times and counts.
+//! A run has these phases:
+//! 1. *Warm-up.* It begins at [`Wanted::begin`]. It ends after [`Wanted::warmup`], or else when two checks in
+//!    a row find rate and latency steady. Then it takes at most two thirds of [`Wanted::max_time`]. The
+//!    observations of the warm-up are discarded.
+//! 2. *Measurement.* It begins after the warm-up. It ends after [`Wanted::duration`], or else when two checks
+//!    in a row find that the answer is known. Then it takes at most until [`Wanted::max_time`] has passed
+//!    since [`Wanted::begin`].
+//! 3. *End.* The threads of the run get time to finish ([`GRACE`]).
+//!
+//! Overload, an interrupt and a limit of wall-clock time end a phase earlier. The run is checked repeatedly.
+//! The time between two checks grows with the observed time. Decisions depend only on virtual times and
+//! counts.
 
 use super::lead::Lead;
 use super::means::{Interval, Means};
@@ -35,12 +45,13 @@ pub struct Wanted {
     pub max_time: Span,
     /// The due operations of open loops.
     pub due: Vec<Due>,
-    /// Shortest think time of all threads: the time from the end of an operation to the start of the
-    /// operation that replaces it.
+    /// Shortest think time of all threads. A think time begins at the end of an operation. It ends at the
+    /// start of the operation that replaces it.
     pub think: Span,
     /// An event of the system that recurs.
     pub round: Option<Round>,
-    /// The parameter that sets for how long operations may be held back before they begin, and this time.
+    /// The longest time for which operations may be held back before they begin, and the name of the
+    /// parameter that sets this time.
     pub held: Option<(&'static str, Span)>,
     /// Whether operations complete without an acknowledgement, so that more can complete than have arrived.
     pub unacknowledged: bool,
@@ -142,13 +153,13 @@ const BATCHES: u64 = 128;
 const CONFIRMED: u64 = 8;
 /// If at most this many operations are due on average, it is plausible that no operation was due.
 const RARE: f64 = 5.0;
-/// The senders' lead may grow by this share of the precision. The share is small because latencies change
-/// more than the rate when the buffers between sender and receiver are full.
+/// The senders' lead over receivers (`lead`) may grow by this share of the precision. The share is small,
+/// because full buffers between sender and receiver change the latencies more than the rate.
 const AHEAD: f64 = 0.25;
 /// Number of checks of the senders' lead in a measured time of given length.
 const SAMPLES: u64 = 8;
-/// The measured time must contain the longest latency and the period of a recurring event this many times,
-/// because such a long operation may come again.
+/// The measured time must be at least this many times the longest latency. It must also contain this many
+/// periods of a recurring event. The reason is that such a long operation may come again.
 pub const TURNS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,8 +188,8 @@ pub struct Ending {
 }
 
 impl Wanted {
-    /// Returns the due operations whose completions lag ever further behind, judged by the observations until
-    /// `until`. They are the operations of a class, or of all threads.
+    /// Returns the due operations of an overloaded class, or of all threads if they are overloaded: their
+    /// completions lag ever further behind. The observations until `until` decide this.
     pub fn overload(&self, measurement: &Measurement, until: Time) -> Option<&Due> {
         self.due.iter().find(|due| due.is_ahead_of(measurement, until))
     }
@@ -200,7 +211,8 @@ impl Wanted {
         }
     }
 
-    /// Explains why nothing completed in the measured time, if operations are so rare that this is plausible.
+    /// Explains why nothing completed in the measured time. Returns `None` unless operations are so rare that
+    /// this is plausible.
     pub fn why_nothing(&self, measured: Span) -> Option<String> {
         if measured <= self.think {
             let think = Duration::new(self.think);
@@ -272,7 +284,7 @@ fn before(end: Time) -> Time {
 
 impl Ending {
     /// Steers a run that records in `measurement`. Also returns the time of the first check, and the course
-    /// of the run, which is filled in at the end.
+    /// of the run. The course is filled in at the end of the run.
     pub fn new(
         wanted: Wanted,
         stop: Stop,

@@ -1,14 +1,15 @@
-//! The senders' lead over receivers, on transports without acknowledgements.
+//! The senders' *lead* over receivers, on transports without acknowledgements: the work that has completed
+//! for the sender and is not in the receiver's memory yet ([`Ahead`]).
 //!
 //! Operations of unreliable transports complete when they are sent. As long as buffers on the path have room,
-//! more operations complete than arrive. Such a rate looks steady, but drops once the buffers are full.
-//! Confidence intervals do not show this.
+//! more operations complete than arrive, and the lead grows. The rate of completions then looks steady, but
+//! drops once the buffers are full. Confidence intervals do not show this.
 
 use doorbell_sim::Ahead;
 use doorbell_verbs::Time;
 
-/// With this many samples or more, the last third is compared with the first third, so that a fluctuating
-/// level does not count as a rise.
+/// With this many samples or more, the last third of the samples is compared with the first third. So a
+/// fluctuating level does not count as a rise.
 const MANY: usize = 6;
 
 /// Samples of the lead, in order of time.
@@ -45,8 +46,8 @@ fn grown(samples: &[(Time, Ahead)]) -> Option<f64> {
     Some(messages + writes)
 }
 
-/// Rise of a level. With many samples, it is extrapolated from the difference between the minimum of the last
-/// third and the maximum of the first third. A level that only fluctuates does not rise.
+/// Rise of a level. With many samples, the rise is extrapolated from a difference: the minimum of the last
+/// third of the samples, less the maximum of the first third. So a level that only fluctuates does not rise.
 fn rise(samples: &[(Time, Ahead)], level: impl Fn(&Ahead) -> u64) -> f64 {
     let levels: Vec<u64> = samples.iter().map(|(_, ahead)| level(ahead)).collect();
     let third = if levels.len() < MANY { 1 } else { levels.len() / 3 };

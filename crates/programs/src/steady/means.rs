@@ -11,8 +11,9 @@ pub struct Interval {
     pub half: f64,
 }
 
-/// Largest and smallest number of batches for an interval.
+/// Largest number of joined batches for an interval.
 const MOST: usize = 32;
+/// Smallest number of joined batches for an interval.
 pub(super) const LEAST: usize = 10;
 
 /// Student's t, two-sided 95%, for [`LEAST`] - 1 to [`MOST`] - 1 degrees of freedom.
@@ -21,8 +22,8 @@ const STUDENT: [f64; MOST - LEAST + 1] = [
     2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423, 2.0395,
 ];
 
-/// Batches are joined until they last as long as this many consecutive operations, if at least 10 batches
-/// remain.
+/// Batches are joined until each joined batch lasts as long as this many consecutive operations. But at least
+/// [`LEAST`] joined batches must remain.
 const OPERATIONS: f64 = 5.0;
 
 /// One-sided 95% quantile of the normal distribution.
@@ -56,8 +57,8 @@ impl Means {
 }
 
 /// Smallest number of batches to join, so that a joined batch lasts as long as several consecutive
-/// operations. Neighbours among shorter batches share operations, so they are alike, and a test of few
-/// batches does not detect this.
+/// operations. Shorter neighbours share operations, so they depend on each other. A test of few batches does
+/// not detect this dependence.
 fn least(batches: &[Batch], length: u64) -> usize {
     let all = Batch::all(batches);
     let mean = if all.timed == 0 { 0.0 } else { all.latency as f64 / all.timed as f64 };
@@ -75,9 +76,11 @@ fn latency(batches: &[Batch], least: usize) -> Option<Interval> {
     Some(Interval { mean, half: off.half / per_batch })
 }
 
-/// Mean over joined batches with its interval, and the number of batches in a joined one. Batches are joined
-/// until at most 32 are left, and further until neighbours are independent. If they never become independent,
-/// the level wanders. The interval then reaches to the farthest of the last, longest batches.
+/// Mean over joined batches with its interval, and the number of batches in a joined batch.
+///
+/// Batches are joined until at most [`MOST`] joined batches are left. Then they are joined further, until
+/// neighbours are independent. If neighbours never become independent, the level wanders. The interval then
+/// reaches from the mean to the farthest value of the last, longest joined batches.
 fn of_joined(
     batches: &[Batch],
     least: usize,
@@ -129,9 +132,9 @@ pub(super) fn interval(of: &[f64]) -> Interval {
     Interval { mean: mean(of), half: t * error }
 }
 
-/// Whether neighbours are more alike than by chance, by von Neumann's ratio: the sum of squared steps,
-/// divided by the sum of squared distances to the mean. For independent values the ratio is 2 on average,
-/// with variance 4 (n - 2) / (n^2 - 1).
+/// Whether neighbours are more alike than by chance. Von Neumann's ratio decides this: the sum of squared
+/// steps between neighbours, divided by the sum of squared distances to the mean. For n independent values,
+/// the ratio is 2 on average, with variance 4 (n - 2) / (n^2 - 1).
 pub(super) fn depend(of: &[f64]) -> bool {
     let n = of.len() as f64;
     let steps: f64 = of.windows(2).map(|pair| (pair[1] - pair[0]) * (pair[1] - pair[0])).sum();

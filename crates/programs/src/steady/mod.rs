@@ -1,11 +1,19 @@
 //! Evaluates the observations of a run: the end of the warm-up, and confidence intervals of means and
 //! percentiles.
 //!
-//! The MSER rule determines the end of the warm-up (White, "An effective truncation heuristic for bias
-//! reduction in simulation output", 1997): the rest of the series has the least standard error of its mean.
-//! The rest consists of batches of equal length. Batches are joined as long as neighbours depend on each
-//! other by von Neumann's ratio. The interval of a mean is Student's interval over the batches. A mean
-//! latency is a ratio of sums.
+//! Terms:
+//! - A *series* has the completed operations of a run in order of time.
+//! - A *batch* is a part of the series. All batches of a series cover equally long times.
+//! - A *joined batch* consists of several consecutive batches.
+//! - The *rest* is the part of the series after the warm-up.
+//!
+//! Method:
+//! 1. The MSER rule determines the end of the warm-up: the mean of the rest has the least standard error
+//!    (White, "An effective truncation heuristic for bias reduction in simulation output", 1997).
+//! 2. Batches of the rest are joined as long as neighbours depend on each other. Von Neumann's ratio shows
+//!    whether they do.
+//! 3. The interval of a mean is Student's interval over the joined batches. A mean latency is a ratio of
+//!    sums.
 //!
 //! Decisions depend on virtual times and counts alone. They use only additions, multiplications, divisions
 //! and square roots of doubles, for which IEEE 754 defines the rounding. So runs with one seed end at one

@@ -12,10 +12,13 @@ pub fn is_known(all: &Histogram<u32>, q: f64) -> bool {
     all.len() as f64 * (1.0 - q) >= BEYOND
 }
 
-/// 95% confidence interval of the quantile `q` of the latencies, in nanoseconds. The share of latencies above
-/// the sample quantile is computed for consecutive spans of time, and gets a Student interval like a mean.
-/// The ends of this interval are shares. The quantiles that belong to these shares are the result. `None` if
-/// there are too few latencies, or if neighbouring spans depend on each other.
+/// 95% confidence interval of the quantile `q` of the latencies, in nanoseconds. `None` if there are too few
+/// latencies, or if neighbouring spans of time depend on each other.
+///
+/// 1. The sample quantile is the quantile `q` of all latencies.
+/// 2. For consecutive spans of time, the share of latencies above the sample quantile is computed.
+/// 3. This share gets a Student interval, like a mean. The ends of the interval are shares, too.
+/// 4. The result consists of the quantiles of all latencies that belong to these two shares.
 pub fn quantile(series: &CompletionSeries, q: f64) -> Option<(u64, u64)> {
     let all = series.latency();
     if !is_known(&all, q) {

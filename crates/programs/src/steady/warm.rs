@@ -5,7 +5,7 @@ use doorbell_systems::series::{Batch, CompletionSeries};
 /// Least number of batches in which an end of the warm-up is sought.
 const LEAST: usize = 64;
 
-/// End of the warm-up in picoseconds. Rate and latency are steady after it. `None` if there are too few
+/// End of the warm-up in picoseconds. Afterwards, rate and latency are steady. `None` if there are too few
 /// batches, or if rate or latency still changes.
 pub fn warm_until(series: &CompletionSeries) -> Option<u64> {
     if series.batches().iter().all(|batch| batch.completed == 0) {
@@ -16,8 +16,8 @@ pub fn warm_until(series: &CompletionSeries) -> Option<u64> {
     Some(series.begin_of(rate.max(latency)))
 }
 
-/// First batch after the warm-up, by the MSER rule. `None` if there are too few batches, or if the rest with
-/// the least error is shorter than half of the series, because the level still changes.
+/// First batch after the warm-up, by the MSER rule. `None` if there are too few batches. `None`, too, if the
+/// rest with the least error is shorter than half of the series: the level then still changes.
 fn warm_from(all: &[Batch], seen: impl Fn(&Batch) -> u64) -> Option<usize> {
     if all.len() < LEAST {
         return None;

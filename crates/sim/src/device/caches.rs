@@ -66,14 +66,14 @@ impl WqeCache {
         self.asked.enter()
     }
 
-    /// Whether the unsent WQE with this number is still cached. `counted` says whether the look-up counts.
+    /// Whether the unsent WQE with this number is still cached. Adds to `hits` or `misses` if `counted`.
     #[inline]
     pub(super) fn look_up(&mut self, number: u64, counted: bool) -> bool {
         let there = self.to_send.holds(number);
         self.found(there, counted)
     }
 
-    /// Whether the sent WQE with this number is still cached. `counted` says whether the look-up counts.
+    /// Whether the sent WQE with this number is still cached. Adds to `hits` or `misses` if `counted`.
     #[inline]
     pub(super) fn look_up_asked(&mut self, number: u64, counted: bool) -> bool {
         let there = self.asked.holds(number);
@@ -124,8 +124,8 @@ impl Caches {
 const ABSENT: u32 = u32::MAX;
 
 /// A cache of limited size, keyed by small numbers. The evicted entry is drawn at random. The policy of real
-/// NICs is not known. Among simple policies, only this one has no cliff when users take turns and outnumber
-/// the entries by one.
+/// NICs is not known. With LRU or FIFO, users that take turns never hit as soon as they outnumber the entries
+/// by one. With random eviction, the hit rate falls smoothly.
 pub(crate) struct DrawnCache {
     capacity: usize,
     /// The key of each entry.
@@ -156,8 +156,8 @@ impl DrawnCache {
         }
     }
 
-    /// Uses an entry. If it is missing, brings it in and returns false. `counted` says whether the look-up
-    /// counts.
+    /// Looks an entry up, and returns whether it was cached. Brings in a missing entry. Adds to `hits` or
+    /// `misses` if `counted`.
     #[inline]
     pub(crate) fn touch(&mut self, key: u32, counted: bool) -> bool {
         let there = self.place.get(key as usize).is_some_and(|&place| place != ABSENT);

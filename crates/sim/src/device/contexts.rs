@@ -8,8 +8,8 @@ use crate::env::Env;
 use crate::host::{ALLOCATED, Host, MemPlace};
 
 impl SimDevice {
-    /// Looks up a QP context. Returns how long the unit waits for the context: the sending unit for the
-    /// context of a `requester`, otherwise the receiving unit. Zero if the context is cached.
+    /// Looks up a QP context. If `requester`, a sending unit needs the context for a request. Otherwise a
+    /// receiving unit needs it. Returns how long this unit waits for the context: zero if it is cached.
     pub(super) fn context(&mut self, env: &mut Env, qp: QpId, requester: bool) -> Ps {
         let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
         if cache.touch(qp.index() as u32, env.counts()) {
@@ -23,7 +23,7 @@ impl SimDevice {
     }
 
     /// Looks up the translation of each page that the `len` bytes at `addr` touch, and reads the missing
-    /// translations. Returns the place of the bytes, and how long the missing translations take.
+    /// translations. Returns the place of the bytes, and how long a unit stalls for the missing translations.
     #[inline]
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
@@ -43,7 +43,8 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of an entry that is not cached. Nothing waits for its end. Callers add the stall.
+    /// Starts the DMA read of an entry that is not cached. The read occupies PCIe, but no event follows its
+    /// end. Callers compute separately how long a unit stalls for the entry.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

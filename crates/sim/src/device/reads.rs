@@ -45,8 +45,8 @@ impl DmaRead {
         DmaRead { late: u32::try_from(late.0).unwrap_or(u32::MAX), ..self }
     }
 
-    /// The read's address, as far as it matters to completions. Entries of rings and words of atomics cross
-    /// no boundary, so their address counts as 0.
+    /// An address by which the read's data are split into completions. Entries of rings and words of atomics
+    /// cross no boundary of completions, so 0 stands for their address.
     pub(crate) fn addr(&self) -> u64 {
         if let ReadPurpose::Payload { addr, .. } = self.purpose { addr } else { 0 }
     }

@@ -79,8 +79,8 @@ impl SimDevice {
             self.receiving.waiting.push_back(id);
         }
         if let Some(copy) = copy {
-            // The original has or awaits a unit, so the flow counts as served. The copy waits behind the
-            // original.
+            // The original packet has a unit or waits for one, so the flow counts as served. The copy waits
+            // behind the original packet.
             self.flow(id).waiting.push(copy, &mut env.flights);
         }
     }

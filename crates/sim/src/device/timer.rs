@@ -19,7 +19,7 @@ impl SimDevice {
         }
     }
 
-    /// Handles a timer event. The time-out may have been postponed meanwhile.
+    /// Handles a timer event. The time-out may have been postponed since the event was scheduled.
     pub(crate) fn timer(&mut self, env: &mut Env, qp: QpId) {
         env.with_actions(|env, actions| {
             let now = env.now.time();

@@ -235,7 +235,7 @@ impl SimDevice {
         let slot = &mut self.qps[qp];
         let Gather { wqe, offset, len, entered } = gather;
         // There are two reasons why the WQE may be gone: the QP was destroyed or reset, or this packet is a
-        // retransmission of a message that was acknowledged meanwhile.
+        // retransmission of a message that was acknowledged while the unit made the packet.
         if !slot.alive || slot.wqe(wqe).entered != entered {
             // The packet never leaves.
             env.flights[flight].completion = None;

@@ -12,7 +12,7 @@ use doorbell_abi::{CEnum, ibv_comp_channel, ibv_cq};
 use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::{c_int, c_void};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
@@ -581,11 +581,30 @@ fn a_fabric_of_the_same_name_that_does_not_meet_there_is_another() {
     let alone = Launch { meet: None, ..meets.clone() };
     let (elsewhere, other_folder) = joined("elsewhere");
     let elsewhere = Launch { fabric: meets.fabric.clone(), ..elsewhere };
-    for other in [alone, elsewhere] {
-        let (mut stands, mut lost) = (start(&meets, "stands", false), start(&other, "lost", false));
+    let own = std::fs::metadata("/proc/self/ns/pid").expect("it is there").ino();
+    let without_meet = format!("runs without --meet in PID namespace {own}.");
+    let with_meet = format!("runs with --meet {} --fabric", folder.display());
+    let unknown = "The address belongs to no program that this process knows";
+    let known = "The address belongs to programs that run without --meet in PID namespace";
+    let other_option = "The address belongs to programs that run with another --fabric or --meet.";
+    let mut pairs = vec![
+        (&meets, &alone, false, [unknown, &without_meet]),
+        (&meets, &elsewhere, false, [unknown, "runs with --meet"]),
+        (&alone, &meets, false, [other_option, &with_meet]),
+    ];
+    if can_unshare() {
+        pairs.push((&alone, &meets, true, [known, &with_meet]));
+        pairs.push((&alone, &alone, true, [known, &without_meet]));
+    }
+    for (of_peer, own, apart, parts) in pairs {
+        let (mut stands, mut lost) = (start(of_peer, "stands", apart), start(own, "lost", false));
         introduce(&mut stands, &mut lost, 1);
         assert_eq!(lost.line(), "lost");
-        lost.end("the lost one");
+        let said = lost.end("the lost one");
+        for part in ["no port has the LID of the path", "one --meet FOLDER and one --fabric NAME"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
         stands.tell("enough");
         stands.end("the other");
     }

@@ -110,6 +110,9 @@ fn every_qp_is_told_exactly() {
             "sges": 10 + 40 + 3 + 2,
             "sges_per_work_request": {"1": 15, "2": 20},
             "outstanding_max": 4,
+            "path_mtu": 4096,
+            "max_rd_atomic": 1,
+            "peer_max_dest_rd_atomic": 1,
             "recvs": 8,
             "recv_doorbells": 2,
             "messages_received": 8,
@@ -173,8 +176,10 @@ fn every_qp_is_told_exactly() {
         json!({"work_requests": 44, "doorbells": 28, "messages_received": 8, "outstanding_max": 4}),
     );
     let mix = "send/0:1,send/32:7,write/8:1,write/16:10,write/100:20,read/4096:3,fetch-add/8:2";
-    let workload =
-        json!({"mix": mix, "transport": "rc", "machines": 2, "threads": 1, "batch": 2, "inline_up_to": 16});
+    let workload = json!({
+        "mix": mix, "transport": "rc", "machines": 2, "threads": 1, "batch": 2, "inline_up_to": 16,
+        "max_rd_atomic": 1
+    });
     expect(&report["workload"], workload);
     is_about(&report["workload_share"], 1.0);
     assert_eq!(report["role"], "requester-and-responder");
@@ -185,7 +190,7 @@ fn every_qp_is_told_exactly() {
 /// Asserts that the printed statistics of a QP have the values of the JSON.
 fn is_all_printed(text: &str, qp_num: u64) {
     let begin = text.find(&format!("QP {qp_num:#x}, RC")).expect("the QP is there");
-    let printed: Vec<&str> = text[begin..].lines().skip(1).take(8).map(str::trim).collect();
+    let printed: Vec<&str> = text[begin..].lines().skip(1).take(9).map(str::trim).collect();
     let expected = [
         "posted      2 ATOMIC_FETCH_AND_ADD, 3 RDMA_READ, 30 RDMA_WRITE, 14464 bytes",
         "sizes       up to 8 B: 2, up to 16 B: 10, up to 128 B: 20, up to 4096 B: 3",
@@ -193,10 +198,11 @@ fn is_all_printed(text: &str, qp_num: u64) {
         "requests    29% inlined, 57% signalled, 1.57 SGEs each (1: 15, 2: 20)",
         "outstanding 1.9 on average, 4 at most",
         "received    8 messages, 8 RECVs in 2 posts",
+        "attributes  path_mtu 4096, max_rd_atomic 1, max_dest_rd_atomic of the peer 1",
     ];
-    assert_eq!(printed[..6], expected);
-    assert!(printed[6].starts_with("PCIe        MMIO 24 writes, 1144 bytes; DMA reads "), "{}", printed[6]);
-    assert!(printed[7].starts_with("at peers    MMIO 0 writes"), "{}", printed[7]);
+    assert_eq!(printed[..7], expected);
+    assert!(printed[7].starts_with("PCIe        MMIO 24 writes, 1144 bytes; DMA reads "), "{}", printed[7]);
+    assert!(printed[8].starts_with("at peers    MMIO 0 writes"), "{}", printed[8]);
     assert!(text[begin..].contains("limit       ") && text.contains("note        "), "{text}");
 }
 

@@ -4,11 +4,12 @@
 use crate::common::running::{role, say};
 use crate::common::verbs::{Node, Retries, SIGNALED, Wr, call, to_lid};
 use crate::common::{launch, own_program, pair, text};
-use doorbell_abi::{ibv_mr, ibv_recv_wr, ibv_send_wr, ibv_sge};
+use doorbell_abi::{CEnum, ibv_mr, ibv_pd, ibv_qp_ex, ibv_recv_wr, ibv_send_wr, ibv_sge};
 use doorbell_launch::strict::Strict;
 use doorbell_launch::{Launch, Link};
-use doorbell_verbs::{QpType, SendOp, WcStatus};
-use libc::c_int;
+use doorbell_verbs::{Mtu, QpType, SendOp, WcStatus};
+use libc::{c_int, c_void};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::ptr::null_mut;
@@ -27,6 +28,10 @@ fn program() {
         "freed-send" => free_of_send(),
         "freed-recv" => free_of_recv(),
         "limits" => exceed_limits(),
+        "mtu" => exceed_path_mtu(),
+        "undeclared" => build_undeclared(),
+        "memlock" => exceed_memlock(),
+        "file" => register_file(),
         "datagram" => lose_datagram(),
         "results" => look_early(),
         "well" => behave(),
@@ -113,6 +118,100 @@ fn exceed_limits() {
     });
     node.carry_out(0, SendOp::Write(own.at(0)), &[(64, 8)]);
     node.carry_out(0, SendOp::Read(own.at(0)), &[(64, 8)]);
+}
+
+/// Sends a message that needs longer packets than its receiver accepts, after a message that does not.
+fn exceed_path_mtu() {
+    let node = Node::open(8192, 2);
+    let retries = Retries { timeout: 14, retry_cnt: 7, rnr_retry: 7 };
+    for (own, peer, mtu) in [(0, 1, Mtu::Mtu4096), (1, 0, Mtu::Mtu1024)] {
+        let peer = node.endpoint(peer);
+        node.connect_altered(own, to_lid(peer.lid), peer.qpn, retries, |attr| {
+            attr.path_mtu = mtu.to_c();
+            0
+        });
+    }
+    let target = node.endpoint(1);
+    for bytes in [1024, 1025, 4096] {
+        node.carry_out(0, SendOp::Write(target.at(0)), &[(4096, bytes)]);
+    }
+}
+
+/// Builds two WRITEs and a SEND for a QP that was created without any operation.
+fn build_undeclared() {
+    let mut node = Node::open(8192, 0);
+    node.add_extended_qp();
+    node.connect(0, &node.endpoint(0));
+    node.post_recv(0, 1, &[(4096, 64)]);
+    let target = node.endpoint(0).at(64);
+    // SAFETY: the QP is live, and is an extended QP.
+    unsafe {
+        let qp = node.qps[0].cast::<ibv_qp_ex>();
+        (*qp).wr_start.expect("served")(qp);
+        (*qp).wr_flags = SIGNALED;
+        for _ in 0..2 {
+            (*qp).wr_rdma_write.expect("served")(qp, target.rkey, target.addr);
+        }
+        (*qp).wr_send.expect("served")(qp);
+        assert_eq!((*qp).wr_complete.expect("served")(qp), 0);
+    }
+    node.completions(4);
+}
+
+/// Registers more memory than the process may lock. A privileged process drops the privilege first.
+fn exceed_memlock() {
+    const CAP_IPC_LOCK: u32 = 1 << 14;
+    // struct __user_cap_header_struct and __user_cap_data_struct of linux/capability.h, version 3.
+    let (header, mut sets) = ([0x2008_0522_u32, 0], [0_u32; 6]);
+    // SAFETY: the kernel reads the header, and reads or writes the sets.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()), 0);
+        sets[0] &= !CAP_IPC_LOCK;
+        assert_eq!(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()), 0);
+        let limit = libc::rlimit { rlim_cur: 16 << 10, rlim_max: 16 << 10 };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit), 0);
+    }
+    let node = Node::open(8192, 0);
+    // SAFETY: the region is live.
+    let memory = unsafe { (*node.mr).addr };
+    let register = |bytes: usize| {
+        call!(c"ibv_reg_mr"(
+            node.pd => *mut ibv_pd, memory => *mut c_void, bytes => usize, 1 => c_int
+        ) -> *mut ibv_mr)
+    };
+    // Pages count once for each region. A region that was deregistered does not count.
+    let other = register(8192);
+    assert_eq!(call!(c"ibv_dereg_mr"(other => *mut ibv_mr) -> c_int), 0);
+    register(8192);
+    say("reached the limit");
+    register(1);
+}
+
+/// Registers a shared mapping of a file in memory, and of a file in the folder of this program. The device
+/// may change the first file, then only read the second one, then change it.
+fn register_file() {
+    let node = Node::open(8192, 0);
+    let beside = std::env::current_exe().expect("it has a file").with_extension("strict-test");
+    let register = |file: &std::fs::File, access: c_int| {
+        file.set_len(4096).expect("there is room");
+        let (protection, of) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+        // SAFETY: a new mapping of a file of one page.
+        let mapped = unsafe { libc::mmap(null_mut(), 4096, protection, libc::MAP_SHARED, of, 0) };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        let mr = call!(c"ibv_reg_mr"(
+            node.pd => *mut ibv_pd, mapped => *mut c_void, 4096_usize => usize, access => c_int
+        ) -> *mut ibv_mr);
+        assert!(!mr.is_null());
+    };
+    // SAFETY: the name is a string, and the descriptor is new.
+    let in_memory = unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"strict-test".as_ptr(), 0)) };
+    register(&in_memory, 1);
+    let on_disk = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&beside);
+    let on_disk = on_disk.expect("the folder of tests can be written");
+    // The device only reads the first region.
+    register(&on_disk, 0);
+    register(&on_disk, 1);
+    std::fs::remove_file(&beside).expect("it was just made");
 }
 
 fn lose_datagram() {
@@ -202,6 +301,9 @@ fn what_would_not_work_on_a_nic_ends_the_program() {
         ("send", "cannot use its memory: no region has lkey 0x770001"),
         ("freed-send", "is deregistered while 1 send work requests of QP 0x"),
         ("freed-recv", "is deregistered while 3 RECVs of receive queue "),
+        ("mtu", "needs packets of 1025 bytes, but path_mtu is 4096 here and 1024 at QP 0x"),
+        ("undeclared", "was not created with IBV_QP_EX_WITH_RDMA_WRITE: with the driver of a NIC"),
+        ("memlock", "but a NIC's driver may pin only 16 KiB (RLIMIT_MEMLOCK"),
         ("limits", "may have 4 READs and atomics outstanding (max_rd_atomic), but QP 0x"),
     ];
     for (role, line) in cases {
@@ -220,6 +322,25 @@ fn what_would_not_work_on_a_nic_ends_the_program() {
     }
 }
 
+/// Without a file system that writes changed pages back, no mapping is reported.
+#[test]
+fn a_mapped_file_that_the_kernel_writes_back_is_reported() {
+    let here = std::env::current_exe().expect("it has a file");
+    let here = std::ffi::CString::new(here.as_os_str().as_encoded_bytes()).expect("a path has no 0");
+    // SAFETY: the struct has integers, and the kernel writes it.
+    let kind = unsafe {
+        let mut system: libc::statfs = std::mem::zeroed();
+        assert_eq!(libc::statfs(here.as_ptr(), &mut system), 0);
+        system.f_type
+    };
+    let writes_back =
+        [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::BTRFS_SUPER_MAGIC].contains(&kind);
+    let output = run("file", Some(Strict::Warn));
+    assert!(output.status.success(), "{}", text(&output));
+    let reports = told(&output).matches("strict: the memory region is a shared mapping of the file").count();
+    assert_eq!(reports, usize::from(writes_back), "{}", text(&output));
+}
+
 #[test]
 fn a_datagram_that_nobody_took_is_told_of_once() {
     let output = run("datagram", Some(Strict::Fail));
@@ -231,6 +352,13 @@ fn a_datagram_that_nobody_took_is_told_of_once() {
 fn results_are_not_there_before_their_completion() {
     let output = run("results", Some(Strict::Fail));
     assert!(output.status.success(), "{}", text(&output));
+}
+
+/// Whether this process may lock this many bytes.
+fn may_lock(bytes: usize) -> bool {
+    let memory = vec![0_u8; bytes];
+    // SAFETY: the memory is mapped, and a lock changes none of it. Its end unmaps and so unlocks it.
+    unsafe { libc::mlock(memory.as_ptr().cast(), bytes) == 0 }
 }
 
 #[test]
@@ -253,6 +381,8 @@ fn programs_that_do_nothing_of_it_run() {
         ("ibv_srq_pingpong", &["-n", "200"]),
         ("ibv_rc_pingpong", &["-n", "200", "-N"]),
     ];
+    // `-a` registers 16 MiB, which a NIC refuses to a user with the kernel's usual limit of 8 MiB.
+    let runs = runs.iter().filter(|(_, arguments)| !arguments.contains(&"-a") || may_lock(64 << 20));
     for (program, arguments) in runs {
         let strict = Launch { strict: Some(Strict::Fail), ..launch(Link::Ib) };
         let Some(said) = pair(&strict, program, arguments) else { return };

@@ -1,11 +1,12 @@
 //! Functions that this device does not support.
 
-use crate::errno::EOPNOTSUPP;
+use super::{object_or_null, status};
+use crate::causes::{NO_FUNCTION, NO_OBJECT};
 use libc::{c_int, c_void};
 
 /// Stands for functions that only drivers call, and for functions of other devices. Fails with `ENOSYS`.
 pub unsafe extern "C" fn not_implemented() -> c_int {
-    crate::errno::Errno(libc::ENOSYS).returned()
+    status("a private function", Err(NO_FUNCTION.bare()))
 }
 
 /// Does nothing. Stands for functions without a result that drivers call while they are loaded.
@@ -13,6 +14,5 @@ pub unsafe extern "C" fn ignored() {}
 
 /// Stands for functions that create objects which this device does not have. Fails with `EOPNOTSUPP`.
 pub unsafe extern "C" fn no_object() -> *mut c_void {
-    EOPNOTSUPP.set();
-    std::ptr::null_mut()
+    object_or_null::<c_void>("a function", Err(NO_OBJECT.bare()))
 }

@@ -1,8 +1,9 @@
 //! Lists of send work requests that a program builds between `ibv_wr_start` and `ibv_wr_complete`.
 
-use crate::errno::{EINVAL, Errno};
+use crate::causes::SEND_WINDOW;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::window_wr::{WindowOp, WindowWr};
+use doorbell_transport::Refused;
 use doorbell_verbs::{RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -49,7 +50,7 @@ pub(super) struct BuiltList {
     pub(super) wrs: Vec<BuiltWr>,
     pub(super) sges: Vec<Sge>,
     pub(super) inline: Vec<u8>,
-    pub(super) error: Option<Errno>,
+    pub(super) error: Option<Refused>,
 }
 
 pub(super) struct BuiltWr {
@@ -74,6 +75,28 @@ pub(super) enum BuiltOp {
     Window(Option<WindowOp>),
 }
 
+impl BuiltOp {
+    /// The operation's bit in `send_ops_flags` (`IBV_QP_EX_WITH_*`), and the bit's name without this
+    /// prefix. `None` for a window operation without valid arguments.
+    pub(super) fn send_op(self) -> Option<(u64, &'static str)> {
+        let found = match self {
+            BuiltOp::Send(SendOp::Write(_)) => (1, "RDMA_WRITE"),
+            BuiltOp::Send(SendOp::WriteWithImm(..)) => (1 << 1, "RDMA_WRITE_WITH_IMM"),
+            BuiltOp::Send(SendOp::Send) => (1 << 2, "SEND"),
+            BuiltOp::Send(SendOp::SendWithImm(_)) => (1 << 3, "SEND_WITH_IMM"),
+            BuiltOp::Send(SendOp::Read(_)) => (1 << 4, "RDMA_READ"),
+            BuiltOp::Send(SendOp::CompareSwap { .. }) => (1 << 5, "ATOMIC_CMP_AND_SWP"),
+            BuiltOp::Send(SendOp::FetchAdd { .. }) => (1 << 6, "ATOMIC_FETCH_AND_ADD"),
+            BuiltOp::Window(Some(WindowOp::Invalidate(_))) => (1 << 7, "LOCAL_INV"),
+            BuiltOp::Window(Some(WindowOp::Bind(_))) => (1 << 8, "BIND_MW"),
+            BuiltOp::SendInvalidating(_) => (1 << 9, "SEND_WITH_INV"),
+            BuiltOp::AtomicWrite(_) => (1 << 12, "ATOMIC_WRITE"),
+            BuiltOp::Window(None) => return None,
+        };
+        Some(found)
+    }
+}
+
 impl BuiltWr {
     fn wr<'l>(&self, op: SendOp, list: &'l BuiltList) -> (SendWr<'l>, Option<&'l [u8]>) {
         let wr = SendWr {
@@ -87,7 +110,7 @@ impl BuiltWr {
     }
 
     /// Checks whether this work request may be posted.
-    pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Errno> {
+    pub(super) fn check(&self, list: &BuiltList, posting: &Posting<'_>) -> Result<(), Refused> {
         match self.op {
             BuiltOp::Send(op) => {
                 let (wr, inline) = self.wr(op, list);
@@ -101,11 +124,11 @@ impl BuiltWr {
                 let (wr, inline) = self.wr(SendOp::Write(remote), list);
                 posting.check_atomic_write(&wr, inline)
             }
-            BuiltOp::Window(op) => op.ok_or(EINVAL).and_then(|_| posting.check_window()),
+            BuiltOp::Window(op) => op.ok_or_else(|| SEND_WINDOW.bare()).and_then(|_| posting.check_window()),
         }
     }
 
-    pub(super) fn post<'l>(&self, list: &'l BuiltList, posting: &mut Posting<'l>) -> Result<(), Errno> {
+    pub(super) fn post<'l>(&self, list: &'l BuiltList, posting: &mut Posting<'l>) -> Result<(), Refused> {
         posting.name_srq(self.srqn);
         match self.op {
             BuiltOp::Send(op) => {
@@ -122,7 +145,7 @@ impl BuiltWr {
             }
             BuiltOp::Window(op) => {
                 let BuiltWr { wr_id, flags, .. } = *self;
-                posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or(EINVAL)? })
+                posting.post_window(&WindowWr { wr_id, flags, op: op.ok_or_else(|| SEND_WINDOW.bare())? })
             }
         }
     }

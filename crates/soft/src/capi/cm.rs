@@ -1,9 +1,9 @@
 //! C library calls on the device file of rdma_cm and its descriptors.
 
-use super::minus_one;
-use crate::cm;
+use crate::cm::{self, CmWritten};
 use crate::device;
 use crate::errno::Errno;
+use crate::refused::{Asked, NONE, refused, refused_sizes, worked};
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -18,18 +18,38 @@ pub fn channels_from(fd: c_int) -> impl Iterator<Item = c_int> {
     cm::channels_from(fd)
 }
 
+/// Sets errno, and returns the result of a failed call.
+fn failed(errno: Errno) -> c_int {
+    errno.set();
+    -1
+}
+
 /// Opens the device file, with the result of open(2).
 pub fn open(flags: c_int) -> c_int {
-    cm::open(flags).unwrap_or_else(|errno| minus_one(Err(errno)))
+    cm::open(flags).unwrap_or_else(failed)
 }
 
 /// Carries out the command in `bytes`, with the result of write(2) to a descriptor of the device file. `None`
 /// if the command requests an event and no event is available.
 pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssize_t> {
     // SAFETY: the caller's bytes, and pointers in them.
-    match unsafe { cm::write(fd, bytes as u64, len) } {
+    let CmWritten { call, result } = unsafe { cm::write(fd, bytes as u64, len) };
+    // Programs try other ports and addresses until rdma_bind_addr(3) works.
+    let asked = |call, addr| Asked {
+        call,
+        same: [0; 4],
+        sizes: [("addr", addr), NONE, NONE, NONE, NONE],
+        grows: None,
+    };
+    match (&result, call) {
+        (Ok(_), Some(call @ "rdma_bind_addr")) => worked(asked(call, 0)),
+        (Err(error), Some(call @ "rdma_bind_addr")) => refused_sizes(asked(call, 1), error),
+        (Err(error), Some(call)) => refused(call, error),
+        _ => {}
+    }
+    match result {
         Ok(is_done) => is_done.then_some(len as ssize_t),
-        Err(errno) => Some(minus_one(Err(errno)) as ssize_t),
+        Err(error) => Some(failed(Errno(error.errno())) as ssize_t),
     }
 }
 
@@ -51,5 +71,5 @@ pub fn copied(from: c_int, to: c_int) -> c_int {
     }
     // SAFETY: the descriptor was just created, and nothing else uses it.
     drop(unsafe { OwnedFd::from_raw_fd(to) });
-    minus_one(Err(Errno(libc::EMFILE)))
+    failed(Errno(libc::EMFILE))
 }

@@ -1,8 +1,10 @@
 //! Extended completion queues: the program reads completions field by field.
 
 use super::object::{CqObject, is_of, pd};
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use super::{made_or_null, silent_errno, status};
+use crate::causes::{CQ_EX_EMPTY, CQ_EX_FLAGS, CQ_EX_PARENT, CQ_EX_POLL, POLL_OVERRUN};
 use doorbell_abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex, ibv_values_ex, ibv_wc};
+use doorbell_transport::Refused;
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -19,26 +21,27 @@ pub(crate) unsafe extern "C" fn create_cq_ex(
     attr: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
     // SAFETY: the caller's struct and context.
-    super::object_or_null(unsafe { create(context, &*attr) }).cast()
+    let (made, attr) = unsafe { (create(context, &*attr), &*attr) };
+    made_or_null(super::cq::asked("ibv_create_cq_ex", context, attr.cqe, attr.comp_vector), made).cast()
 }
 
-unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Result<Box<CqObject>, Errno> {
+unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Result<Box<CqObject>, Refused> {
     let flags = if attr.comp_mask & MASK_FLAGS != 0 { attr.flags } else { 0 };
     if attr.comp_mask & !(MASK_FLAGS | MASK_PD) != 0
         || flags & !CREATE_FLAGS != 0
         || attr.wc_flags & !WC_FLAGS != 0
     {
-        return Err(EOPNOTSUPP);
+        return Err(CQ_EX_FLAGS.of([&attr.comp_mask, &attr.wc_flags, &flags]));
     }
     let domain = if attr.comp_mask & MASK_PD != 0 {
         // SAFETY: a PD of ours, or null.
         let is_parent = |domain| unsafe { pd(domain) }.parent_of.is_some();
         let wrong = attr.parent_domain.is_null() || !is_parent(attr.parent_domain);
         if wrong {
-            return Err(EINVAL);
+            return Err(CQ_EX_PARENT.bare());
         }
         // SAFETY: as above.
-        is_of(context, unsafe { (*attr.parent_domain).context })?;
+        is_of(context, unsafe { (*attr.parent_domain).context }, "parent_domain")?;
         attr.parent_domain
     } else {
         null_mut()
@@ -68,8 +71,9 @@ unsafe fn create(context: *mut ibv_context, attr: &ibv_cq_init_attr_ex) -> Resul
 
 unsafe extern "C" fn start_poll(pointer: *mut ibv_cq_ex, attr: *mut c_void) -> c_int {
     // SAFETY: the caller's struct begins with its mask. This device knows no bit of the mask.
-    if unsafe { !attr.is_null() && *attr.cast::<u32>() != 0 } {
-        return EINVAL.returned();
+    let mask = if attr.is_null() { 0 } else { unsafe { *attr.cast::<u32>() } };
+    if mask != 0 {
+        return status("ibv_start_poll", Err(CQ_EX_POLL.of([&mask])));
     }
     // SAFETY: passed on.
     unsafe { next_poll(pointer) }
@@ -80,14 +84,16 @@ unsafe extern "C" fn next_poll(pointer: *mut ibv_cq_ex) -> c_int {
     let object = unsafe { &mut *pointer.cast::<CqObject>() };
     let mut wc = [ibv_wc::default()];
     match object.cq.poll(&mut wc) {
-        Ok(0) => libc::ENOENT,
+        // The usual answer to a poll does not set errno.
+        Ok(0) => CQ_EX_EMPTY.errno,
         Ok(_) => {
             object.base.wr_id = wc[0].wr_id;
             object.base.status = wc[0].status;
             object.current = wc[0];
             0
         }
-        Err(errno) => errno.returned(),
+        // A line about the QP explains the overrun.
+        Err(errno) => silent_errno(&POLL_OVERRUN, Some(errno)),
     }
 }
 

@@ -1,14 +1,17 @@
 //! Devices and contexts.
 
 use super::object::{Context, Subjects};
-use super::{minus_one, object_or_null};
+use super::{minus_one, object_or_null, silent_object};
+use crate::causes::{CONTEXT_NULL, DEVICE_FILES, DEVICE_JOIN, DEVICE_NULL};
 use crate::counts;
 use crate::device;
-use crate::errno::{EINVAL, Errno};
+use crate::errno::Errno;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
+use crate::queues::waits;
 use crate::watch::{faults, port};
 use doorbell_abi::{ibv_context, ibv_device, verbs_context};
+use doorbell_transport::Refused;
 use libc::{c_char, c_int};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -85,7 +88,11 @@ pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int
 }
 
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    let opened = object_or_null(open(device));
+    let opened = match open(device) {
+        // Another line has the reason.
+        Err(error) if *error.cause() == DEVICE_JOIN => silent_object(Err(error)),
+        other => object_or_null("ibv_open_device", other),
+    };
     if opened.is_null() {
         return std::ptr::null_mut();
     }
@@ -93,16 +100,22 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     unsafe { &raw mut (*opened).verbs.context }
 }
 
-fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
+/// The error for a context whose files cannot be opened.
+fn no_files(error: std::io::Error) -> Refused {
+    DEVICE_FILES.of([&error]).with_errno(Errno::from(error).0)
+}
+
+fn open(device: *mut ibv_device) -> Result<Box<Context>, Refused> {
     if device.is_null() {
-        return Err(EINVAL);
+        return Err(DEVICE_NULL.bare());
     }
-    let process = Process::current()?;
+    let process = Process::current().map_err(|errno| DEVICE_JOIN.bare().with_errno(errno.0))?;
+    waits::start(process);
     counts::tell_at_exit();
     faults::tell_at_exit();
-    let async_pipe = Arc::new(EventPipe::new()?);
+    let async_pipe = Arc::new(EventPipe::new().map_err(no_files)?);
     port::opened(async_pipe.in_record());
-    let device_file = std::fs::File::open("/dev/null")?;
+    let device_file = std::fs::File::open("/dev/null").map_err(no_files)?;
     // SAFETY: integers, pointers and optional functions, which may be zero.
     let mut verbs: verbs_context = unsafe { std::mem::zeroed() };
     verbs.sz = size_of::<verbs_context>();
@@ -152,7 +165,7 @@ fn open(device: *mut ibv_device) -> Result<Box<Context>, Errno> {
 
 pub unsafe extern "C" fn ibv_close_device(pointer: *mut ibv_context) -> c_int {
     if pointer.is_null() {
-        return minus_one(Err(EINVAL));
+        return minus_one("ibv_close_device", Err(CONTEXT_NULL.bare()));
     }
     // SAFETY: the context was created by `ibv_open_device`, and is closed only once.
     drop(unsafe { Box::from_raw(pointer.byte_sub(offset_of!(verbs_context, context)).cast::<Context>()) });

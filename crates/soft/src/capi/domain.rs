@@ -3,8 +3,9 @@
 
 use super::object::{Pd, TdObject, Uses, is_of, pd, td};
 use super::{object_or_null, status};
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::causes::{PARENT_MASK, PARENT_PD, TD_BUSY, TD_MASK};
 use doorbell_abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
+use doorbell_transport::Refused;
 use libc::c_int;
 
 /// `IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS`, `_PD_CONTEXT`. The program's functions for the memory of queues
@@ -19,19 +20,19 @@ pub(crate) unsafe extern "C" fn alloc_td(
     // SAFETY: the caller's struct.
     let made = match unsafe { (*attr).comp_mask } {
         0 => Ok(Box::new(TdObject { base: ibv_td { context }, uses: Uses::default() })),
-        _ => Err(EOPNOTSUPP),
+        mask => Err(TD_MASK.of([&mask])),
     };
-    object_or_null(made).cast()
+    object_or_null("ibv_alloc_td", made).cast()
 }
 
 pub(crate) unsafe extern "C" fn dealloc_td(pointer: *mut ibv_td) -> c_int {
     // SAFETY: a thread domain of ours, not used after this.
     unsafe {
-        let busy = td(pointer).uses.check_none();
+        let busy = td(pointer).uses.check_none(&TD_BUSY);
         if busy.is_ok() {
             drop(Box::from_raw(pointer.cast::<TdObject>()));
         }
-        status(busy)
+        status("ibv_dealloc_td", busy)
     }
 }
 
@@ -40,24 +41,24 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     attr: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
     // SAFETY: the caller's struct and objects of ours.
-    object_or_null(unsafe { alloc_parent(context, &*attr) }).cast()
+    object_or_null("ibv_alloc_parent_domain", unsafe { alloc_parent(context, &*attr) }).cast()
 }
 
 unsafe fn alloc_parent(
     context: *mut ibv_context,
     attr: &ibv_parent_domain_init_attr,
-) -> Result<Box<Pd>, Errno> {
+) -> Result<Box<Pd>, Refused> {
     if attr.comp_mask & !(ALLOCATORS | PD_CONTEXT) != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(PARENT_MASK.of([&attr.comp_mask]));
     }
     // SAFETY: a PD of ours or null, and a thread domain of ours or null.
     let (inner, thread) = unsafe {
-        let inner = attr.pd.as_mut().ok_or(EINVAL)?;
+        let inner = attr.pd.as_mut().ok_or_else(|| PARENT_PD.bare())?;
         (pd(inner), if attr.td.is_null() { None } else { Some(td(attr.td)) })
     };
-    is_of(context, inner.base.context)?;
+    is_of(context, inner.base.context, "attr.pd")?;
     if let Some(thread) = thread {
-        is_of(context, thread.base.context)?;
+        is_of(context, thread.base.context, "attr.td")?;
         thread.uses.begin();
     }
     inner.uses.begin();

@@ -1,7 +1,8 @@
 //! Asynchronous events.
 
-use super::minus_one;
 use super::object::{Subject, SubjectKind, context, cq, qp, srq};
+use super::silent_errno;
+use crate::causes::ASYNC_EVENTS;
 use crate::device;
 use crate::watch::port::{EVENT_PORT_ACTIVE, EVENT_PORT_ERR};
 use doorbell_abi::{ibv_async_event, ibv_context};
@@ -23,7 +24,10 @@ pub unsafe extern "C" fn ibv_get_async_event(pointer: *mut ibv_context, to: *mut
     loop {
         let event = match context.async_pipe.next() {
             Ok(event) => event,
-            Err(error) => return minus_one(Err(error.into())),
+            Err(error) => {
+                silent_errno(&ASYNC_EVENTS, Some(error.into()));
+                return -1;
+            }
         };
         if matches!(event.event_type, EVENT_PORT_ACTIVE | EVENT_PORT_ERR) {
             // `element` is a union of a port number and pointers. The port number is written here as a

@@ -32,7 +32,7 @@ pub(super) unsafe fn hand_out(
     base.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     base.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
     let (builder, xrcd) = (Builder::default(), null_mut());
-    let object = Box::new(QpObject { base, qp: made.clone(), builder, xrcd, origin });
+    let object = Box::new(QpObject { base, qp: made.clone(), builder, xrcd, origin, send_ops: 0.into() });
     if origin == QpOrigin::Made {
         // SAFETY: vouched for by the caller.
         let owner = unsafe { context(pointer) };

@@ -1,6 +1,6 @@
 //! The objects behind the pointers that programs hold. Each object begins with its struct from verbs.h.
 
-use crate::errno::{EBUSY, EINVAL, Errno};
+use crate::causes::CONTEXT_OTHER;
 use crate::fabric::domains::Domain;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
@@ -13,8 +13,9 @@ use doorbell_abi::{
     ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_pd, ibv_qp, ibv_qp_ex, ibv_srq, ibv_td, ibv_wc,
     ibv_xrcd, verbs_context,
 };
+use doorbell_transport::{Cause, Refused};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 
 /// Counts the objects that use an object. An object in use cannot be destroyed (`EBUSY`). Release at
@@ -31,8 +32,12 @@ impl Uses {
         self.0.fetch_sub(1, Release);
     }
 
-    pub(crate) fn check_none(&self) -> Result<(), Errno> {
-        if self.0.load(Acquire) == 0 { Ok(()) } else { Err(EBUSY) }
+    /// Fails for the reason `busy`, whose sentence shows the number of uses.
+    pub(crate) fn check_none(&self, busy: &'static Cause) -> Result<(), Refused> {
+        match self.0.load(Acquire) {
+            0 => Ok(()),
+            uses => Err(busy.of([&uses])),
+        }
     }
 }
 
@@ -157,6 +162,8 @@ pub(crate) struct QpObject {
     /// The XRC domain of an XRC target; null for other QPs.
     pub(crate) xrcd: *mut ibv_xrcd,
     pub(crate) origin: QpOrigin,
+    /// `IBV_QP_EX_WITH_*` bits of the operations that are built without a report in strict mode.
+    pub(crate) send_ops: AtomicU64,
 }
 
 /// How the program obtained a handle of a QP.
@@ -212,10 +219,10 @@ object!(srq: ibv_srq => SrqObject);
 object!(xrcd: ibv_xrcd => XrcdObject);
 object!(td: ibv_td => TdObject);
 
-/// Checks that an object, which belongs to context `of`, may be used with `context`. The kernel looks up the
-/// handle of an object in the caller's own context (`EINVAL`).
-pub(crate) fn is_of(context: *mut ibv_context, of: *mut ibv_context) -> Result<(), Errno> {
-    if context == of { Ok(()) } else { Err(EINVAL) }
+/// Checks that the object in `field`, which belongs to context `of`, may be used with `context`. The kernel
+/// looks up the handle of an object in the caller's own context.
+pub(crate) fn is_of(context: *mut ibv_context, of: *mut ibv_context, field: &str) -> Result<(), Refused> {
+    if context == of { Ok(()) } else { Err(CONTEXT_OTHER.of([&field])) }
 }
 
 /// The object behind the pointer to a context.

@@ -3,19 +3,21 @@
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, is_of, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{mw, object_or_null, qp_ex, status, xrc};
-use crate::device;
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use super::{made_or_null, mw, qp_ex, silent_errno, status, tried, xrc};
+use crate::causes::*;
+use crate::device::{self, MAX_QP};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::refused::{Asked, NONE};
 use crate::wr_opcode;
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
-    CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_gid, ibv_global_route, ibv_pd,
-    ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr,
+    CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_global_route,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_recv_wr,
     ibv_send_wr,
 };
+use doorbell_transport::{Refused, state_name};
 use doorbell_verbs::{
     AccessFlags, AhAttr, FlowLabel, Gid, GlobalRoute, Mtu, Opcode, QpAttr, QpCap, QpState, QpType,
 };
@@ -39,9 +41,30 @@ const SEND_OPS_OF_RC: u64 = 1 << 9 | 1 << 12;
 
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: the caller's struct and PD.
-    let made = unsafe { create(pd, &*attr) };
-    // SAFETY: the caller's struct.
-    unsafe { give_back(made, &raw mut (*attr).cap) }
+    unsafe {
+        let ibv_qp_init_attr { cap, qp_type, send_cq, recv_cq, .. } = *attr;
+        let asked = asked("ibv_create_qp", (pd, qp_type), (send_cq, recv_cq), &cap);
+        give_back(asked, create(pd, &*attr), &raw mut (*attr).cap)
+    }
+}
+
+/// The sizes of a QP that the program may reduce.
+fn asked(
+    call: &'static str,
+    (pd, qp_type): (*mut ibv_pd, u32),
+    (send_cq, recv_cq): (*mut ibv_cq, *mut ibv_cq),
+    cap: &ibv_qp_cap,
+) -> Asked {
+    let sizes = [
+        ("cap.max_send_wr", cap.max_send_wr.into()),
+        ("cap.max_recv_wr", cap.max_recv_wr.into()),
+        ("cap.max_send_sge", cap.max_send_sge.into()),
+        ("cap.max_recv_sge", cap.max_recv_sge.into()),
+        ("cap.max_inline_data", cap.max_inline_data.into()),
+    ];
+    let same = [pd.addr() as u64, qp_type.into(), send_cq.addr() as u64, recv_cq.addr() as u64];
+    // libfabric searches for the most inline payload.
+    Asked { call, same, sizes, grows: Some(QP_INLINE.field) }
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
@@ -49,24 +72,26 @@ pub(crate) unsafe extern "C" fn create_qp_ex(
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     // SAFETY: the caller's struct.
-    let made = unsafe { create_extended(context, &*attr) };
-    // SAFETY: as above.
-    unsafe { give_back(made, &raw mut (*attr).cap) }
+    unsafe {
+        let ibv_qp_init_attr_ex { cap, qp_type, send_cq, recv_cq, pd, .. } = *attr;
+        let asked = asked("ibv_create_qp_ex", (pd, qp_type), (send_cq, recv_cq), &cap);
+        give_back(asked, create_extended(context, &*attr), &raw mut (*attr).cap)
+    }
 }
 
 /// Returns the new QP to the program, and writes the QP's actual sizes to `cap`.
-unsafe fn give_back(made: Result<Box<QpObject>, Errno>, cap: *mut ibv_qp_cap) -> *mut ibv_qp {
+unsafe fn give_back(asked: Asked, made: Result<Box<QpObject>, Refused>, cap: *mut ibv_qp_cap) -> *mut ibv_qp {
     if let Ok(object) = &made {
         // SAFETY: the caller's struct.
         unsafe { cap.write(c_cap(&object.qp.cap)) };
     }
-    object_or_null(made).cast()
+    made_or_null(asked, made).cast()
 }
 
 unsafe fn create_extended(
     context: *mut ibv_context,
     attr: &ibv_qp_init_attr_ex,
-) -> Result<Box<QpObject>, Errno> {
+) -> Result<Box<QpObject>, Refused> {
     let of_type = if attr.qp_type == IBV_QPT_XRC_RECV { INIT_ATTR_XRCD } else { INIT_ATTR_PD };
     let known = of_type | INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
@@ -77,10 +102,11 @@ unsafe fn create_extended(
         Some(QpType::Ud) | None => SEND_OPS,
     };
     if attr.comp_mask & !known != 0 || flags != 0 || ops & !offered != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(QP_EX_FLAGS.of([&attr.comp_mask, &flags, &ops]));
     }
     if attr.comp_mask & of_type == 0 || (attr.pd.is_null() && of_type == INIT_ATTR_PD) {
-        return Err(EINVAL);
+        let needed = if of_type == INIT_ATTR_PD { "IBV_QP_INIT_ATTR_PD" } else { "IBV_QP_INIT_ATTR_XRCD" };
+        return Err(QP_EX_MASK.of([&attr.comp_mask, &needed]));
     }
     let has_functions = attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0;
     if attr.qp_type == IBV_QPT_XRC_RECV {
@@ -88,7 +114,7 @@ unsafe fn create_extended(
         return unsafe { xrc::create_target(context, attr) };
     }
     // SAFETY: the PD was checked.
-    is_of(context, unsafe { (*attr.pd).context })?;
+    is_of(context, unsafe { (*attr.pd).context }, "pd")?;
     let plain = ibv_qp_init_attr {
         qp_context: attr.qp_context,
         send_cq: attr.send_cq,
@@ -101,28 +127,36 @@ unsafe fn create_extended(
     // SAFETY: vouched for by the caller.
     let mut object = unsafe { create(attr.pd, &plain)? };
     if has_functions {
-        qp_ex::set_functions(&mut object.base);
+        qp_ex::set_functions(&mut object, ops);
     }
     Ok(object)
 }
 
-unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Errno> {
-    let (qp_type, role) = transport_of(attr.qp_type).ok_or(EOPNOTSUPP)?;
+unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Refused> {
+    let (qp_type, role) = transport_of(attr.qp_type).ok_or_else(|| QP_TYPE.of([&attr.qp_type]))?;
     // An XRC initiator receives nothing, so its receive CQ and SRQ are ignored.
     let attr = &match role {
         QpRole::Plain => *attr,
         _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
     };
-    if pd_pointer.is_null() || attr.send_cq.is_null() || attr.recv_cq.is_null() {
-        return Err(EINVAL);
+    if pd_pointer.is_null() {
+        return Err(QP_PD.bare());
+    }
+    if attr.send_cq.is_null() {
+        return Err(QP_SEND_CQ.bare());
+    }
+    if attr.recv_cq.is_null() {
+        return Err(QP_RECV_CQ.bare());
     }
     // SAFETY: objects of ours.
     let (pd, send_cq, recv_cq) = unsafe { (pd(pd_pointer), cq(attr.send_cq), cq(attr.recv_cq)) };
     // SAFETY: an SRQ of ours, or null.
     let srq = unsafe { if attr.srq.is_null() { None } else { Some(srq(attr.srq)) } };
     let srq_context = srq.map_or(pd.base.context, |srq| srq.base.context);
-    for of in [send_cq.base.context, recv_cq.base.context, srq_context] {
-        is_of(pd.base.context, of)?;
+    for (of, field) in
+        [(send_cq.base.context, "send_cq"), (recv_cq.base.context, "recv_cq"), (srq_context, "srq")]
+    {
+        is_of(pd.base.context, of, field)?;
     }
     // SAFETY: the PD's context.
     let owner = unsafe { context(pd.base.context) };
@@ -139,7 +173,8 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
             srq: srq.map(|s| s.rq.clone()),
             async_pipe: owner.async_pipe.clone(),
         },
-    )?;
+    )
+    .map_err(|errno| at_limit(&QP_ROOM, errno, [&MAX_QP]))?;
     pd.uses.begin();
     send_cq.uses.begin();
     recv_cq.uses.begin();
@@ -159,18 +194,21 @@ fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
     }
 }
 
-/// Checks the requested sizes. Fails with `EINVAL` if they exceed the device's limits. A QP with an SRQ has
-/// no receive queue.
-fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Errno> {
+/// Checks the requested sizes. Fails if they exceed the device's limits. A QP with an SRQ has no receive
+/// queue.
+fn checked_cap(cap: &ibv_qp_cap, uses_srq: bool) -> Result<QpCap, Refused> {
     let recv = if uses_srq { (0, 0) } else { (cap.max_recv_wr, cap.max_recv_sge) };
     let most = limits();
-    let over = cap.max_send_wr > most.wr
-        || recv.0 > most.wr
-        || cap.max_send_sge > most.sge
-        || recv.1 > most.sge
-        || cap.max_inline_data > most.inline;
-    if over {
-        return Err(EINVAL);
+    for (cause, asked, most) in [
+        (&QP_SEND_WR, cap.max_send_wr, most.wr),
+        (&QP_RECV_WR, recv.0, most.wr),
+        (&QP_SEND_SGE, cap.max_send_sge, most.sge),
+        (&QP_RECV_SGE, recv.1, most.sge),
+        (&QP_INLINE, cap.max_inline_data, most.inline),
+    ] {
+        if asked > most {
+            return Err(cause.of([&asked, &most]));
+        }
     }
     Ok(QpCap {
         max_send_wr: cap.max_send_wr,
@@ -208,13 +246,13 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(pointer: *mut ibv_qp) -> *mut ibv_qp_ex
 pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
     // rdma_destroy_qp(3) passes null for an id without a QP. qperf does this when it exits.
     if pointer.is_null() {
-        return EINVAL.returned();
+        return silent_errno(&QP_NULL, None);
     }
     // SAFETY: a QP of ours, not used after this, and the objects that it was created with.
     unsafe {
         let object = qp(pointer);
         if let Err(busy) = object.qp.check_unused() {
-            return busy.returned();
+            return status("ibv_destroy_qp", Err(busy));
         }
         let base = &object.base.qp_base;
         if object.qp.close() {
@@ -222,7 +260,8 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
         }
         if object.origin == QpOrigin::Made {
             context(base.context).subjects.remove(SubjectKind::Qp, object.qp.event_identity().0);
-            object.qp.events.wait_for_all();
+            let about = format_args!("QP {:#x}", base.qp_num);
+            object.qp.events.wait_for_all("ibv_destroy_qp", "ibv_ack_async_event", about);
         }
         if object.xrcd.is_null() {
             pd(base.pd).uses.end();
@@ -241,17 +280,37 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
 
 pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     // SAFETY: a QP of ours and the caller's struct.
-    unsafe { status(modify(pointer, &*attr, mask)) }
+    let (modified, attr) = unsafe { (modify(pointer, &*attr, mask), &*attr) };
+    // The program need not set fields that the mask does not select.
+    let size = |bit: c_int, value: u32| if mask & bit != 0 { value.into() } else { 0 };
+    let asked = Asked {
+        call: "ibv_modify_qp",
+        same: [pointer.addr() as u64, mask as u64, size(IBV_QP_STATE, attr.qp_state), 0],
+        sizes: [
+            ("attr.max_rd_atomic", size(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic.into())),
+            ("attr.max_dest_rd_atomic", size(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic.into())),
+            ("attr.path_mtu", size(IBV_QP_PATH_MTU, attr.path_mtu)),
+            NONE,
+            NONE,
+        ],
+        grows: None,
+    };
+    tried(asked, modified)
 }
 
-unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Result<(), Errno> {
+unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Result<(), Refused> {
     // SAFETY: vouched for by the caller.
     let object = unsafe { qp(pointer) };
     if object.origin == QpOrigin::Foreign {
-        return Err(EOPNOTSUPP);
+        return Err(QP_ELSEWHERE.bare());
     }
-    if mask & IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != object.qp.query().0.to_c() {
-        return Err(EINVAL);
+    if mask & IBV_QP_CUR_STATE != 0 {
+        let state = object.qp.query().0;
+        if attr.cur_qp_state != state.to_c() {
+            let given = QpState::from_c(attr.cur_qp_state).map(state_name);
+            let given = given.map_or_else(|| attr.cur_qp_state.to_string(), str::to_owned);
+            return Err(QP_CUR_STATE.of([&given, &state_name(state)]));
+        }
     }
     let state = object.qp.modify(&rust_attr(attr, mask & !IBV_QP_CUR_STATE)?)?;
     // SAFETY: as above.
@@ -259,8 +318,8 @@ unsafe fn modify(pointer: *mut ibv_qp, attr: &ibv_qp_attr, mask: c_int) -> Resul
     Ok(())
 }
 
-/// Converts the attributes that the mask selects. Fails with `EINVAL` for an unknown bit or an invalid value.
-fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Errno> {
+/// Converts the attributes that the mask selects. Fails for an unknown bit or an invalid value.
+fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Refused> {
     let known = IBV_QP_STATE
         | IBV_QP_EN_SQD_ASYNC_NOTIFY
         | IBV_QP_ACCESS_FLAGS
@@ -279,11 +338,11 @@ fn rust_attr(attr: &ibv_qp_attr, mask: c_int) -> Result<QpAttr, Errno> {
         | IBV_QP_MAX_DEST_RD_ATOMIC
         | IBV_QP_DEST_QPN;
     if mask & !known != 0 {
-        return Err(EINVAL);
+        return Err(QP_MASK_BITS.of([&format_args!("{:#x}", mask & !known)]));
     }
     let has = |bit: c_int| mask & bit != 0;
-    let state = || QpState::from_c(attr.qp_state).ok_or(EINVAL);
-    let mtu = || Mtu::from_c(attr.path_mtu).ok_or(EINVAL);
+    let state = || QpState::from_c(attr.qp_state).ok_or_else(|| QP_STATE.of([&attr.qp_state]));
+    let mtu = || Mtu::from_c(attr.path_mtu).ok_or_else(|| QP_PATH_MTU.of([&attr.path_mtu]));
     Ok(QpAttr {
         qp_state: if has(IBV_QP_STATE) { Some(state()?) } else { None },
         pkey_index: has(IBV_QP_PKEY_INDEX).then_some(attr.pkey_index),
@@ -415,10 +474,11 @@ pub(crate) unsafe extern "C" fn post_send(
             };
             if done { Ok(()) } else { post_any(&mut posting, wr) }
         };
-        if let Err(errno) = posted {
+        if let Err(error) = posted {
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
-            return errno.returned();
+            drop(posting);
+            return status("ibv_post_send", Err(error));
         }
         list = wr.next;
     }
@@ -428,7 +488,7 @@ pub(crate) unsafe extern "C" fn post_send(
 /// Posts a work request of any kind. This is a separate function, so that the direct path in `post_send`
 /// needs few registers.
 #[inline(never)]
-unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Errno> {
+unsafe fn post_any(posting: &mut Posting<'_>, wr: &ibv_send_wr) -> Result<(), Refused> {
     // SAFETY: the caller's work request.
     unsafe {
         posting.name_srq(wr.remote_srqn);
@@ -453,11 +513,11 @@ pub(crate) unsafe extern "C" fn post_recv(
         // SAFETY: the caller's work request.
         let result =
             unsafe { sges(wr.sg_list, wr.num_sge) }.and_then(|sges| object.qp.post_recv(wr.wr_id, sges));
-        if let Err(errno) = result {
+        if let Err(error) = result {
             object.qp.recvs_posted(posted, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
-            return errno.returned();
+            return status("ibv_post_recv", Err(error));
         }
         (posted, most_sges) = (posted + 1, most_sges.max(wr.num_sge as u32));
         list = wr.next;

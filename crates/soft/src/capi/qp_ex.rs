@@ -6,15 +6,22 @@ use super::building::{BuiltList, BuiltOp, BuiltWr};
 use super::mw;
 use super::object::QpObject;
 use super::wr::sges;
+use crate::causes::{BUILD_AH, BUILD_INLINE, BUILD_ORDER, BUILD_SRQN};
 use crate::engine::request::ATOMIC_WRITE_BYTES;
-use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::queues::qp::window_wr::WindowOp;
+use crate::watch::strict::violated;
 use doorbell_abi::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp_ex, ibv_sge};
+use doorbell_launch::strict::Strict;
+use doorbell_transport::Refused;
 use doorbell_verbs::{AhHandle, QpType, RemoteAddr, SendFlags, SendOp, Sge, UdDest};
 use libc::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null.
-pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
+/// Sets the function pointers of a QP's struct. Without them, ibv_qp_to_qp_ex(3) returns null. `send_ops` has
+/// the operations that the program names in ibv_create_qp_ex(3).
+pub(crate) fn set_functions(object: &mut QpObject, send_ops: u64) {
+    object.send_ops = send_ops.into();
+    let base = &mut object.base;
     base.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     base.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     base.wr_atomic_write = Some(wr_atomic_write);
@@ -33,9 +40,12 @@ pub(crate) fn set_functions(base: &mut ibv_qp_ex) {
     base.wr_set_sge = Some(wr_set_sge);
     base.wr_set_sge_list = Some(wr_set_sge_list);
     base.wr_start = Some(wr_start);
-    base.wr_complete = Some(wr_complete);
+    base.wr_complete = Some(if Strict::own().is_some() { wr_complete_strictly } else { wr_complete });
     base.wr_abort = Some(wr_abort);
 }
+
+/// The call that posts a list.
+const CALL: &str = "ibv_wr_complete";
 
 unsafe extern "C" fn wr_start(pointer: *mut ibv_qp_ex) {
     // SAFETY: a QP of ours.
@@ -52,16 +62,35 @@ unsafe extern "C" fn wr_complete(pointer: *mut ibv_qp_ex) -> c_int {
     let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
     let posted = post_all(object, list);
     object.builder.give_back();
-    super::status(posted)
+    super::status(CALL, posted)
 }
 
-fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Errno> {
-    if let Some(error) = list.error {
-        return Err(error);
+/// Like [`wr_complete`], but first reports each operation that the program did not name when it created the
+/// QP. The function pointer of such an operation is null in the structs of drivers.
+unsafe extern "C" fn wr_complete_strictly(pointer: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: a QP of ours; this thread owns its list.
+    let (object, list) = unsafe { (&*pointer.cast::<QpObject>(), list(pointer)) };
+    for (bit, name) in list.wrs.iter().filter_map(|building| building.op.send_op()) {
+        // The bits guard no other memory, so Relaxed suffices.
+        if object.send_ops.fetch_or(bit, Relaxed) & bit == 0 {
+            violated(format_args!(
+                "QP {:#x} was not created with IBV_QP_EX_WITH_{name}: with the driver of a NIC, the function \
+                 pointer is null and its call ends the program (ibv_create_qp_ex(3))",
+                object.qp.num()
+            ));
+        }
+    }
+    // SAFETY: vouched for by the caller.
+    unsafe { wr_complete(pointer) }
+}
+
+fn post_all(object: &QpObject, list: &BuiltList) -> Result<(), Refused> {
+    if let Some(error) = &list.error {
+        return Err(error.clone());
     }
     let mut posting = object.qp.begin_post();
     if posting.room() < list.wrs.len() as u64 {
-        return Err(posting.full());
+        return Err(posting.full(CALL, list.wrs.len()));
     }
     list.wrs.iter().try_for_each(|building| building.check(list, &posting))?;
     list.wrs.iter().try_for_each(|building| building.post(list, &mut posting))
@@ -85,13 +114,13 @@ unsafe fn begin(pointer: *mut ibv_qp_ex, op: BuiltOp) {
     list.wrs.push(BuiltWr { wr_id: base.wr_id, op, flags, dest: None, srqn: 0, sges: at..at, inline: None });
 }
 
-/// Changes the last work request of the list. Records `EINVAL` if the list is empty.
+/// Changes the last work request of the list. Records an error if the list is empty.
 unsafe fn change(pointer: *mut ibv_qp_ex, change: impl FnOnce(&mut BuiltWr, &mut Vec<Sge>, &mut Vec<u8>)) {
     // SAFETY: vouched for by the caller.
     let list = unsafe { list(pointer) };
     match list.wrs.last_mut() {
         Some(last) => change(last, &mut list.sges, &mut list.inline),
-        None => list.error = Some(EINVAL),
+        None => list.error = Some(BUILD_ORDER.bare()),
     }
 }
 
@@ -140,7 +169,7 @@ unsafe extern "C" fn wr_set_ud_addr(pointer: *mut ibv_qp_ex, ah: *mut ibv_ah, qp
         let object = &*pointer.cast::<QpObject>();
         let ud = object.qp.qp_type() == QpType::Ud;
         if ah.is_null() || !ud {
-            list(pointer).error = Some(EINVAL);
+            list(pointer).error = Some(BUILD_AH.bare());
             return;
         }
         let dest = UdDest { ah: AhHandle((*ah).handle), qpn, qkey };
@@ -152,7 +181,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(pointer: *mut ibv_qp_ex, srqn: u32) {
     // SAFETY: a QP of ours, between start and complete.
     unsafe {
         if !(*pointer.cast::<QpObject>()).qp.names_srqs() {
-            list(pointer).error = Some(EINVAL);
+            list(pointer).error = Some(BUILD_SRQN.bare());
             return;
         }
         change(pointer, |wr, _, _| wr.srqn = srqn);
@@ -178,7 +207,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
             if count == 0 { &[] } else { std::slice::from_raw_parts(buffers, count) };
         let total = buffers.iter().fold(0usize, |sum, buffer| sum.saturating_add(buffer.length));
         if total > most {
-            list(pointer).error = Some(ENOMEM);
+            list(pointer).error = Some(BUILD_INLINE.of([&total, &most]));
             return;
         }
         change(pointer, |wr, _, inline| {
@@ -205,9 +234,12 @@ unsafe extern "C" fn wr_set_sge(pointer: *mut ibv_qp_ex, lkey: u32, addr: u64, l
 unsafe extern "C" fn wr_set_sge_list(pointer: *mut ibv_qp_ex, count: usize, from: *const ibv_sge) {
     // SAFETY: between start and complete; the caller's list.
     unsafe {
-        let Ok(new) = sges(from, c_int::try_from(count).unwrap_or(-1)) else {
-            list(pointer).error = Some(EINVAL);
-            return;
+        let new = match sges(from, c_int::try_from(count).unwrap_or(-1)) {
+            Ok(new) => new,
+            Err(error) => {
+                list(pointer).error = Some(error);
+                return;
+            }
         };
         change(pointer, |wr, sges, _| {
             let at = sges.len();

@@ -1,8 +1,10 @@
 //! Queries of devices and ports.
 
+use super::{silent_minus_one, silent_status, status};
+use crate::causes::{ECE, GID_FLAGS, GID_INDEX, GID_TABLE, PKEY, PKEY_INDEX, PORT, SYSFS_FILE};
 use crate::device::{self, GidType};
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
 use doorbell_abi::{ibv_context, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr};
+use doorbell_transport::Refused;
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -68,7 +70,7 @@ pub(crate) unsafe extern "C" fn query_port_op(
 
 unsafe fn write_port(port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int {
     if port != device::PORT {
-        return EINVAL.returned();
+        return silent_status(Err(PORT.of([&port])));
     }
     let mut own = device::port();
     if crate::watch::port::is_down() {
@@ -80,7 +82,7 @@ unsafe fn write_port(port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int {
 }
 
 /// An entry of the GID table.
-fn gid(port: u32, index: i64) -> Result<ibv_gid_entry, Errno> {
+fn gid(port: u32, index: i64) -> Result<ibv_gid_entry, Refused> {
     let found = usize::try_from(index).ok().and_then(|index| device::gids().get(index));
     match found {
         Some((gid, kind)) if port == u32::from(device::PORT) => Ok(ibv_gid_entry {
@@ -90,7 +92,7 @@ fn gid(port: u32, index: i64) -> Result<ibv_gid_entry, Errno> {
             gid_type: *kind as u32,
             ndev_ifindex: device::interface(),
         }),
-        _ => Err(EINVAL),
+        _ => Err(GID_INDEX.of([&index, &port, &device::gids().len()])),
     }
 }
 
@@ -101,7 +103,7 @@ pub unsafe extern "C" fn ibv_query_gid(
     to: *mut ibv_gid,
 ) -> c_int {
     // SAFETY: the caller's struct.
-    super::minus_one(gid(port.into(), index.into()).map(|entry| unsafe { to.write_unaligned(entry.gid) }))
+    silent_minus_one(gid(port.into(), index.into()).map(|entry| unsafe { to.write_unaligned(entry.gid) }))
 }
 
 pub unsafe extern "C" fn _ibv_query_gid_ex(
@@ -112,17 +114,9 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     flags: u32,
     size: usize,
 ) -> c_int {
-    if flags != 0 {
-        return EINVAL.returned();
-    }
-    match gid(port, index.into()) {
-        Ok(entry) => {
-            // SAFETY: the caller's struct has `size` bytes.
-            unsafe { copy_prefix(&entry, to.cast(), size) };
-            0
-        }
-        Err(errno) => errno.returned(),
-    }
+    let entry = if flags == 0 { gid(port, index.into()) } else { Err(GID_FLAGS.of([&flags])) };
+    // SAFETY: the caller's struct has `size` bytes.
+    silent_status(entry.map(|entry| unsafe { copy_prefix(&entry, to.cast(), size) }))
 }
 
 pub unsafe extern "C" fn _ibv_query_gid_table(
@@ -133,8 +127,11 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     size: usize,
 ) -> isize {
     let count = device::gids().len();
-    if flags != 0 || room < count {
-        return -(EINVAL.returned() as isize);
+    if flags != 0 {
+        return -(silent_status(Err(GID_FLAGS.of([&flags]))) as isize);
+    }
+    if room < count {
+        return -(silent_status(Err(GID_TABLE.of([&room, &count]))) as isize);
     }
     for index in 0..count {
         if let Ok(entry) = gid(device::PORT.into(), index as i64) {
@@ -153,7 +150,7 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     index: u32,
     to: *mut u32,
 ) -> c_int {
-    super::minus_one(gid(port.into(), index.into()).map(|entry| {
+    silent_minus_one(gid(port.into(), index.into()).map(|entry| {
         let v2 = entry.gid_type == GidType::RoceV2 as u32;
         // SAFETY: the caller's variable.
         unsafe { to.write(u32::from(v2)) };
@@ -167,7 +164,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     to: *mut u16,
 ) -> c_int {
     if port != device::PORT || index != 0 {
-        return super::minus_one(Err(EINVAL));
+        return silent_minus_one(Err(PKEY_INDEX.of([&index, &port])));
     }
     // SAFETY: the caller's variable.
     unsafe { to.write(device::DEFAULT_PKEY.to_be()) };
@@ -178,7 +175,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8
     if port == device::PORT && pkey == device::DEFAULT_PKEY.to_be() {
         return 0;
     }
-    super::minus_one(Err(EINVAL))
+    silent_minus_one(Err(PKEY.of([&u16::from_be(pkey), &port])))
 }
 
 pub unsafe extern "C" fn ibv_get_sysfs_path() -> *const c_char {
@@ -196,7 +193,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     let [directory, file] =
         [directory, file].map(|name| OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
     let Ok(text) = std::fs::read(Path::new(directory).join(file)) else {
-        return super::minus_one(Err(Errno(libc::ENOENT)));
+        return silent_minus_one(Err(SYSFS_FILE.bare()));
     };
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
     let text = &text[..text.len().min(room)];
@@ -211,11 +208,11 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
 }
 
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
-    EOPNOTSUPP.returned()
+    status("ibv_query_ece", Err(ECE.bare()))
 }
 
 pub unsafe extern "C" fn ibv_set_ece(_qp: *mut c_void, _ece: *mut c_void) -> c_int {
-    EOPNOTSUPP.returned()
+    status("ibv_set_ece", Err(ECE.bare()))
 }
 
 /// Returns 0 for every operation, with and without `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS`. So the device

@@ -2,24 +2,27 @@
 
 use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, is_of, pd, process_of, srq, xrcd};
 use super::wr::sges;
-use super::{object_or_null, status};
+use super::{made_or_null, object_or_null, status, tried};
+use crate::causes::*;
 use crate::counts;
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::errno::Errno;
 use crate::limits::limits;
-use crate::memory::records::QPS;
+use crate::memory::records::{QPS, SRQS};
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
+use crate::refused::{Asked, NONE};
 use doorbell_abi::{
     ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
     ibv_xrcd,
 };
 use doorbell_launch::qp_numbers::qp_num;
+use doorbell_transport::Refused;
 use libc::c_int;
 use std::sync::Arc;
 
 /// `IBV_SRQ_MAX_WR`, `IBV_SRQ_LIMIT`.
 const SRQ_MAX_WR: c_int = 1;
-const SRQ_LIMIT: c_int = 2;
+const SRQ_LIMIT_BIT: c_int = 2;
 /// `IBV_SRQ_INIT_ATTR_TYPE`, `_PD`, `_XRCD`, `_CQ`; `IBV_SRQT_BASIC`, `IBV_SRQT_XRC`.
 const INIT_ATTR_TYPE: u32 = 1;
 const INIT_ATTR_PD: u32 = 1 << 1;
@@ -30,46 +33,60 @@ const XRC: u32 = 1;
 
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     // SAFETY: the caller's struct and PD.
-    object_or_null(unsafe { create(pd, &mut *attr, None) }).cast()
+    let (asked, made) = unsafe { (asked("ibv_create_srq", pd, &*attr), create(pd, &mut *attr, None)) };
+    made_or_null(asked, made).cast()
+}
+
+/// The sizes of an SRQ that the program may reduce.
+fn asked(call: &'static str, pd: *mut ibv_pd, attr: &ibv_srq_init_attr) -> Asked {
+    let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
+    let sizes = [("attr.max_wr", max_wr.into()), ("attr.max_sge", max_sge.into()), NONE, NONE, NONE];
+    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes, grows: None }
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     attr: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
+    const CALL: &str = "ibv_create_srq_ex";
+    // SAFETY: the caller's struct, which begins with the fields of `ibv_srq_init_attr`.
+    let asked = unsafe { asked(CALL, (*attr).pd, &*attr.cast::<ibv_srq_init_attr>()) };
     // SAFETY: the caller's struct.
     let attr_ex = unsafe { &mut *attr };
     // SAFETY: a PD of ours, or null.
-    if let Some(Err(foreign)) = unsafe { attr_ex.pd.as_ref() }.map(|pd| is_of(context, pd.context)) {
-        return object_or_null::<SrqObject>(Err(foreign)).cast();
+    if let Some(Err(foreign)) = unsafe { attr_ex.pd.as_ref() }.map(|pd| is_of(context, pd.context, "pd")) {
+        return object_or_null::<SrqObject>(CALL, Err(foreign)).cast();
     }
     let srq_type = if attr_ex.comp_mask & INIT_ATTR_TYPE != 0 { attr_ex.srq_type } else { BASIC };
     if srq_type == XRC {
         // SAFETY: the caller's struct.
-        return object_or_null(unsafe { create_xrc(attr_ex) }).cast();
+        return made_or_null(asked, unsafe { create_xrc(attr_ex) }).cast();
     }
     if srq_type != BASIC || attr_ex.comp_mask & !(INIT_ATTR_TYPE | INIT_ATTR_PD) != 0 {
-        EOPNOTSUPP.set();
-        return std::ptr::null_mut();
+        let refused = SRQ_EX_FLAGS.of([&srq_type, &attr_ex.comp_mask]);
+        return object_or_null::<SrqObject>(CALL, Err(refused)).cast();
     }
+    let pd = attr_ex.pd;
     // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; the PD is checked.
-    object_or_null(unsafe { create(attr_ex.pd, &mut *attr.cast::<ibv_srq_init_attr>(), None) }).cast()
+    let plain = unsafe { &mut *attr.cast::<ibv_srq_init_attr>() };
+    // SAFETY: as above.
+    made_or_null(asked, unsafe { create(pd, plain, None) }).cast()
 }
 
 /// Creates an XRC SRQ. Messages to any target QP of its XRC domain name the SRQ by its number.
-unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, Errno> {
+unsafe fn create_xrc(attr: &mut ibv_srq_init_attr_ex) -> Result<Box<SrqObject>, Refused> {
     let needed = INIT_ATTR_TYPE | INIT_ATTR_PD | INIT_ATTR_XRCD | INIT_ATTR_CQ;
     if attr.comp_mask & !needed != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(SRQ_EX_FLAGS.of([&attr.srq_type, &attr.comp_mask]));
     }
-    if attr.comp_mask != needed || attr.cq.is_null() || attr.xrcd.is_null() {
-        return Err(EINVAL);
+    if attr.comp_mask != needed || attr.cq.is_null() || attr.xrcd.is_null() || attr.pd.is_null() {
+        return Err(SRQ_EX_MASK.of([&attr.comp_mask]));
     }
     let xrc = Some((attr.cq, attr.xrcd));
     // SAFETY: the struct begins with the fields of `ibv_srq_init_attr`; objects of ours.
     unsafe {
-        is_of((*attr.xrcd).context, (*attr.cq).context)?;
-        is_of((*attr.xrcd).context, attr.pd.as_ref().ok_or(EINVAL)?.context)?;
+        is_of((*attr.xrcd).context, (*attr.cq).context, "cq")?;
+        is_of((*attr.xrcd).context, (*attr.pd).context, "pd")?;
         let object = create(attr.pd, &mut *(&raw mut *attr).cast::<ibv_srq_init_attr>(), xrc)?;
         let (cq, xrcd) = (cq(attr.cq), xrcd(attr.xrcd));
         cq.uses.begin();
@@ -84,25 +101,32 @@ unsafe fn create(
     pd_pointer: *mut ibv_pd,
     attr: &mut ibv_srq_init_attr,
     xrc: Option<(*mut ibv_cq, *mut ibv_xrcd)>,
-) -> Result<Box<SrqObject>, Errno> {
+) -> Result<Box<SrqObject>, Refused> {
     let sizes = &mut attr.attr;
-    let wrong =
-        pd_pointer.is_null() || !(1..=limits().wr).contains(&sizes.max_wr) || sizes.max_sge > limits().sge;
-    if wrong {
-        return Err(EINVAL);
+    let most = limits();
+    if pd_pointer.is_null() {
+        return Err(SRQ_PD.bare());
+    }
+    if !(1..=most.wr).contains(&sizes.max_wr) {
+        return Err(SRQ_WR.of([&sizes.max_wr, &most.wr]));
+    }
+    if sizes.max_sge > most.sge {
+        return Err(SRQ_SGE.of([&sizes.max_sge, &most.sge]));
     }
     // SAFETY: a PD of ours and its context.
     let (pd, owner) = unsafe {
         let pd = pd(pd_pointer);
         (pd, context(pd.base.context))
     };
-    let held = Arc::new(owner.process.srq_numbers.hold()?);
+    let full = |errno: Errno| at_limit(&SRQ_ROOM, errno, [&SRQS]);
+    let held = Arc::new(owner.process.srq_numbers.hold().map_err(full)?);
     let number = held.number;
     let index = QPS as u32 + number;
     let async_fd = owner.async_pipe.in_record();
     let room = Sizes { depth: sizes.max_wr, max_sge: sizes.max_sge.max(1) };
     let senders = if xrc.is_some() { Senders::Named } else { Senders::Many };
-    let queue = RecvQueue::new(owner.process, index, pd.base.handle, room, senders, async_fd)?;
+    let queue =
+        RecvQueue::new(owner.process, index, pd.base.handle, room, senders, async_fd).map_err(full)?;
     let rq = Arc::new(queue.with_number(held));
     sizes.max_sge = sizes.max_sge.max(1);
     pd.uses.begin();
@@ -125,17 +149,19 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
     // SAFETY: an SRQ of ours, not used after this, its PD and context.
     unsafe {
         let object = srq(pointer);
-        if let Err(busy) = object.uses.check_none() {
-            return busy.returned();
+        if let Err(busy) = object.uses.check_none(&SRQ_BUSY) {
+            return status("ibv_destroy_srq", Err(busy));
         }
         let owner = context(object.base.context);
         owner.subjects.remove(SubjectKind::Srq, object.base.handle);
-        object.events.wait_for_all();
+        let about = format_args!("the SRQ at {pointer:?}");
+        object.events.wait_for_all("ibv_destroy_srq", "ibv_ack_async_event", about);
         if let Some((of_cq, _)) = object.xrc {
             object.rq.set_domain(None, cq(of_cq).cq.index);
             owner.process.wait_for_copies("ibv_destroy_srq(3)");
         }
         object.rq.close();
+        object.rq.explain_end();
         if let Some((of_cq, of_xrcd)) = object.xrc {
             cq(of_cq).cq.end_srq(&object.rq);
             cq(of_cq).uses.end();
@@ -152,22 +178,30 @@ pub unsafe extern "C" fn ibv_modify_srq(
     attr: *mut ibv_srq_attr,
     mask: c_int,
 ) -> c_int {
+    // The program need not set fields that the mask does not select.
+    // SAFETY: the caller's struct.
+    let limit = if mask & SRQ_LIMIT_BIT != 0 { Some(unsafe { (*attr).srq_limit }) } else { None };
+    let size = ("srq_attr.srq_limit", limit.unwrap_or(0).into());
+    let same = [pointer.addr() as u64, mask as u64, 0, 0];
+    let asked = Asked { call: "ibv_modify_srq", same, sizes: [size, NONE, NONE, NONE, NONE], grows: None };
+    // SAFETY: an SRQ of ours.
+    tried(asked, change(&unsafe { srq(pointer) }.rq, mask, limit))
+}
+
+fn change(rq: &RecvQueue, mask: c_int, limit: Option<u32>) -> Result<(), Refused> {
     if mask & SRQ_MAX_WR != 0 {
         // IBV_DEVICE_SRQ_RESIZE is not among the device's capabilities.
-        return EOPNOTSUPP.returned();
+        return Err(SRQ_RESIZE.bare());
     }
-    if mask & !SRQ_LIMIT != 0 {
-        return EINVAL.returned();
+    if mask & !SRQ_LIMIT_BIT != 0 {
+        return Err(SRQ_MASK.of([&mask]));
     }
-    // SAFETY: an SRQ of ours and the caller's struct.
-    let (object, limit) = unsafe { (srq(pointer), (*attr).srq_limit) };
-    if mask & SRQ_LIMIT != 0 {
-        if limit > object.rq.depth {
-            return EINVAL.returned();
-        }
-        object.rq.arm_limit(limit);
+    let Some(limit) = limit else { return Ok(()) };
+    if limit > rq.depth {
+        return Err(SRQ_LIMIT.of([&limit, &rq.depth]));
     }
-    0
+    rq.arm_limit(limit);
+    Ok(())
 }
 
 pub unsafe extern "C" fn ibv_query_srq(pointer: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
@@ -204,7 +238,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
             counts::srq_posted(recvs, most_sges);
             // SAFETY: the caller's variable.
             unsafe { bad.write(list) };
-            return status(posted);
+            return status("ibv_post_srq_recv", posted);
         }
         recvs += 1;
         most_sges = most_sges.max(wr.num_sge as u32);

@@ -1,7 +1,8 @@
 //! Conversions of work requests from the structs of verbs.h.
 
-use crate::errno::{EINVAL, Errno};
+use crate::causes::{SGE_COUNT, SGE_NULL};
 use doorbell_abi::{ibv_send_wr, ibv_sge};
+use doorbell_transport::Refused;
 use doorbell_verbs::{AhHandle, Opcode, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge, UdDest};
 use libc::c_int;
 use std::mem::{offset_of, size_of};
@@ -18,13 +19,20 @@ const _: () = {
 /// # Safety
 /// The list has `count` entries and lives as long as the result.
 #[inline(always)]
-pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Errno> {
+pub(crate) unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge], Refused> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),
         // SAFETY: vouched for by the caller; both structs are laid out alike.
         Ok(count) if !list.is_null() => Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) }),
-        _ => Err(EINVAL),
+        _ => Err(no_list(count)),
     }
+}
+
+/// The error for a list of SGEs that is null or has a negative number of entries. `count` is passed by value,
+/// so that the caller keeps it in a register.
+#[cold]
+fn no_list(count: c_int) -> Refused {
+    if count < 0 { SGE_COUNT.of([&count]) } else { SGE_NULL.of([&count]) }
 }
 
 /// A work request that may take the direct path.
@@ -64,7 +72,7 @@ pub(crate) unsafe fn rust_wr<'a>(
     wr: &'a ibv_send_wr,
     opcode: Opcode,
     qp_type: QpType,
-) -> Result<SendWr<'a>, Errno> {
+) -> Result<SendWr<'a>, Refused> {
     let imm = u32::from_be(wr.imm_data);
     // SAFETY: the members are integers and a pointer; any bytes are valid for each of them.
     let (rdma, atomic, ud) = unsafe { (wr.wr.rdma, wr.wr.atomic, wr.wr.ud) };

@@ -3,7 +3,9 @@
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, is_of, xrcd};
 use super::{object_or_null, status};
-use crate::errno::{EINVAL, EOPNOTSUPP, Errno};
+use crate::causes::*;
+use crate::device::MAX_QP;
+use crate::errno::{EAGAIN, EINVAL, Errno};
 use crate::fabric::domains::Opening;
 use crate::queues::cq::Cq;
 use crate::queues::qp::targets::elsewhere;
@@ -12,6 +14,7 @@ use doorbell_abi::{
     IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr,
 };
+use doorbell_transport::Refused;
 use doorbell_verbs::{QpAttr, QpCap, QpState, QpType};
 use libc::c_int;
 use std::fs::File;
@@ -37,26 +40,37 @@ pub(crate) unsafe extern "C" fn open_xrcd(
 ) -> *mut ibv_xrcd {
     // SAFETY: a context of ours, and the caller's struct.
     let (owner, attr) = unsafe { (context(pointer), &*attr) };
-    let opened = opening(attr).and_then(|opening| owner.process.open_domain(opening)).map(|domain| {
+    let open = |opening| {
+        let opened = owner.process.open_domain(opening);
+        opened.map_err(|errno| match errno {
+            EINVAL => XRCD_NEW.bare(),
+            EAGAIN => XRCD_ABSENT.bare(),
+            other => by_system(other),
+        })
+    };
+    let opened = opening(attr).and_then(open).map(|domain| {
         Box::new(XrcdObject { base: ibv_xrcd { context: pointer }, domain, uses: Uses::default() })
     });
-    object_or_null(opened).cast()
+    object_or_null("ibv_open_xrcd", opened).cast()
 }
 
-fn opening(attr: &ibv_xrcd_init_attr) -> Result<Opening, Errno> {
+fn opening(attr: &ibv_xrcd_init_attr) -> Result<Opening, Refused> {
     let all = XRCD_FD | XRCD_OFLAGS;
     if attr.comp_mask & !all != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(XRCD_FLAGS.of([&attr.comp_mask]));
     }
     if attr.comp_mask != all {
-        return Err(EINVAL);
+        return Err(XRCD_MASK.of([&attr.comp_mask]));
     }
     let file = match attr.fd {
         -1 => None,
         // This calls libc, because rustix takes only open descriptors, and the program's may be closed.
         // SAFETY: takes numbers.
         fd => match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) } {
-            -1 => return Err(std::io::Error::last_os_error().into()),
+            -1 => {
+                let error = std::io::Error::last_os_error();
+                return Err(XRCD_FILE.of([&fd, &error]).with_errno(Errno::from(error).0));
+            }
             // SAFETY: just opened; nothing else owns it.
             fd => Some(unsafe { File::from_raw_fd(fd) }),
         },
@@ -69,12 +83,12 @@ pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
     // SAFETY: a domain of ours, not used after this, and its context.
     unsafe {
         let object = xrcd(pointer);
-        let busy = object.uses.check_none();
+        let busy = object.uses.check_none(&XRCD_BUSY);
         if busy.is_ok() {
             context(object.base.context).process.close_domain(&object.domain);
             drop(Box::from_raw(pointer.cast::<XrcdObject>()));
         }
-        status(busy)
+        status("ibv_close_xrcd", busy)
     }
 }
 
@@ -85,13 +99,13 @@ pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
 pub(super) unsafe fn create_target(
     context: *mut ibv_context,
     attr: &ibv_qp_init_attr_ex,
-) -> Result<Box<QpObject>, Errno> {
+) -> Result<Box<QpObject>, Refused> {
     if attr.xrcd.is_null() {
-        return Err(EINVAL);
+        return Err(QP_EX_MASK.of([&attr.comp_mask, &"IBV_QP_INIT_ATTR_XRCD"]));
     }
     // SAFETY: a domain of ours.
     unsafe {
-        is_of(context, (*attr.xrcd).context)?;
+        is_of(context, (*attr.xrcd).context, "xrcd")?;
         let made = make_target(xrcd(attr.xrcd))?;
         Ok(target(attr.xrcd, attr.qp_context, made, QpOrigin::Made))
     }
@@ -99,12 +113,13 @@ pub(super) unsafe fn create_target(
 
 /// # Safety
 /// The domain's context is open.
-unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
+unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Refused> {
     // SAFETY: vouched for by the caller.
     let owner = unsafe { context(domain.base.context) };
     // Completions go to the CQs of SRQs only, so this CQ stays empty.
-    let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0)?);
-    Qp::new(
+    let full = |errno: Errno| at_limit(&QP_ROOM, errno, [&MAX_QP]);
+    let nothing = Arc::new(Cq::new(owner.process, 1, 0, 0).map_err(full)?);
+    let made = Qp::new(
         owner.process,
         QpParts {
             pd: 0,
@@ -117,7 +132,8 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Errno> {
             srq: None,
             async_pipe: owner.async_pipe.clone(),
         },
-    )
+    );
+    made.map_err(full)
 }
 
 /// State and attributes of an XRC target that belongs to another process.
@@ -137,22 +153,22 @@ pub(crate) unsafe extern "C" fn open_qp(
     attr: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {
     // SAFETY: the caller's struct.
-    object_or_null(unsafe { open(context, &*attr) }).cast()
+    object_or_null("ibv_open_qp", unsafe { open(context, &*attr) }).cast()
 }
 
-unsafe fn open(opener: *mut ibv_context, attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Errno> {
+unsafe fn open(opener: *mut ibv_context, attr: &ibv_qp_open_attr) -> Result<Box<QpObject>, Refused> {
     let needed = OPEN_NUM | OPEN_XRCD | OPEN_TYPE;
     if attr.comp_mask & !(needed | OPEN_CONTEXT) != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(OPEN_FLAGS.of([&attr.comp_mask]));
     }
     if attr.comp_mask & needed != needed || attr.qp_type != IBV_QPT_XRC_RECV || attr.xrcd.is_null() {
-        return Err(EINVAL);
+        return Err(OPEN_MASK.of([&attr.comp_mask, &attr.qp_type]));
     }
     let qp_context = if attr.comp_mask & OPEN_CONTEXT != 0 { attr.qp_context } else { null_mut() };
     // SAFETY: a domain of ours.
     unsafe {
         let domain = xrcd(attr.xrcd);
-        is_of(opener, domain.base.context)?;
+        is_of(opener, domain.base.context, "xrcd")?;
         let (process, id) = (context(domain.base.context).process, domain.domain.id);
         if elsewhere(process, attr.qp_num, id).is_none() {
             let made = Qp::open(attr.qp_num, id)?;

@@ -1,14 +1,15 @@
 //! The QP attributes of a connection (rdma_init_qp_attr(3)), and the path of a connection.
 
 use super::address;
+use super::causes::{CM_ATTR_STATE, CM_NO_DEVICE};
 use super::id::{Id, IdStep};
 use crate::device::{self, DEFAULT_PKEY, GidType, MTU, PORT};
-use crate::errno::{EINVAL, Errno};
 use doorbell_abi::CEnum;
 use doorbell_abi::cm::{
     ib_user_path_rec, ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr, rdma_ucm_query_route_resp,
 };
 use doorbell_abi::ibv_qp_attr_mask::*;
+use doorbell_transport::Refused;
 use doorbell_verbs::{Gid, LinkLayer};
 
 /// `IBV_QPS_INIT`, `IBV_QPS_RTR` and `IBV_QPS_RTS`.
@@ -59,9 +60,9 @@ pub(super) fn path(tos: u8) -> ib_uverbs_ah_attr {
 }
 
 /// The attributes that rdma_init_qp_attr(3) returns for a state.
-pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
+pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Refused> {
     if !id.has_device() {
-        return Err(EINVAL);
+        return Err(CM_NO_DEVICE.bare());
     }
     let mut attr = ib_uverbs_qp_attr { qp_state: state, ..Default::default() };
     let is_known = !matches!(id.step, IdStep::Bound | IdStep::AddressResolved | IdStep::RouteResolved);
@@ -74,7 +75,7 @@ pub(super) fn qp_attr(id: &Id, state: u32) -> Result<ib_uverbs_qp_attr, Errno> {
         }
         RTR if is_known => rtr(id, &mut attr),
         RTS if is_known => rts(id, &mut attr),
-        _ => return Err(EINVAL),
+        _ => return Err(CM_ATTR_STATE.of([&state, &id.step.name()])),
     };
     attr.qp_attr_mask = mask as u32;
     Ok(attr)

@@ -21,7 +21,8 @@ const EPHEMERAL: Range<u16> = 32768..61000;
 /// Bytes of a port: one byte for each IPv4 address, and 2^32 bytes for the hashes of IPv6 addresses.
 const OF_PORT: u64 = 1 << 33;
 
-const IN_USE: Errno = Errno(libc::EADDRINUSE);
+/// Another claim conflicts.
+pub(super) const IN_USE: Errno = Errno(libc::EADDRINUSE);
 
 /// The claims of this process.
 #[derive(Debug)]

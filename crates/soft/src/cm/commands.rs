@@ -3,16 +3,22 @@
 
 use super::address::{self, Host, any_like};
 use super::attributes::{qp_attr, route};
-use super::claims::PortClaim;
+use super::causes::*;
+use super::claims::{IN_USE, PortClaim};
 use super::connection::{self, CONSUMER_REJECT, clamped, private};
-use super::id::{CmReads, Id, IdStep, Named, Space};
+use super::id::{
+    BOUND, CmReads, HAS_ADDRESS, HAS_ROUTE, Id, IdStep, NEW, NEW_OR_BOUND, Named, REQUESTED, Space,
+};
 use super::multicast::{self, JoinedGroup};
 use super::state::CmState;
 use super::user;
+use crate::causes::by_system;
 use crate::descriptors::Private;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::service;
+use crate::queues::calls;
 use doorbell_abi::cm::*;
+use doorbell_transport::Refused;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -50,23 +56,23 @@ pub(super) struct Command<'a> {
 impl Command<'_> {
     /// Reads the struct of the command. Fails with `EINVAL` if bytes are missing. Extra bytes belong to later
     /// versions of the struct and are ignored.
-    fn read<T: FromBytes>(&self) -> Result<T, Errno> {
-        T::read_from_prefix(self.body).map(|(read, _)| read).map_err(|_| EINVAL)
+    fn read<T: FromBytes>(&self) -> Result<T, Refused> {
+        T::read_from_prefix(self.body).map(|(read, _)| read).map_err(|_| CM_COMMAND.bare())
     }
 
     /// Checks that the answer buffer holds at least `least` bytes. Fails with `ENOSPC` otherwise.
-    fn check_room(&self, least: usize) -> Result<(), Errno> {
-        if self.room < least { Err(Errno(libc::ENOSPC)) } else { Ok(()) }
+    fn check_room(&self, least: usize) -> Result<(), Refused> {
+        if self.room < least { Err(CM_ROOM.of([&self.room, &least])) } else { Ok(()) }
     }
 
     /// Writes as much of an answer as fits into the buffer.
     ///
     /// # Safety
     /// The memory at `to` belongs to the program and has as many bytes as the program said.
-    unsafe fn answer<T: IntoBytes + Immutable>(&self, to: u64, answer: &T) -> Result<(), Errno> {
+    unsafe fn answer<T: IntoBytes + Immutable>(&self, to: u64, answer: &T) -> Result<(), Refused> {
         let bytes = answer.as_bytes();
         // SAFETY: as the caller says.
-        unsafe { user::write(to, &bytes[..bytes.len().min(self.room)]) }
+        Ok(unsafe { user::write(to, &bytes[..bytes.len().min(self.room)]) }?)
     }
 }
 
@@ -74,7 +80,7 @@ impl Command<'_> {
 ///
 /// # Safety
 /// The pointers in the command are the program's.
-pub(super) unsafe fn run(state: &mut CmState, number: u32, command: &Command<'_>) -> Result<(), Errno> {
+pub(super) unsafe fn run(state: &mut CmState, number: u32, command: &Command<'_>) -> Result<(), Refused> {
     // SAFETY: as the caller says.
     unsafe {
         match number {
@@ -95,12 +101,35 @@ pub(super) unsafe fn run(state: &mut CmState, number: u32, command: &Command<'_>
             command::JOIN_IP_MCAST => join(state, command),
             command::LEAVE_MCAST => leave(state, command),
             command::MIGRATE_ID => migrate_id(state, command),
-            _ => Err(Errno(libc::ENOSYS)),
+            _ => Err(CM_UNKNOWN.bare()),
         }
     }
 }
 
-unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+/// The function of librdmacm that writes a command; `None` if librdmacm writes the command for several
+/// functions, or when it disconnects, which programs also do when they exit.
+pub(super) fn call(number: u32) -> Option<&'static str> {
+    Some(match number {
+        command::CREATE_ID => "rdma_create_id",
+        command::DESTROY_ID => "rdma_destroy_id",
+        command::BIND_IP => "rdma_bind_addr",
+        command::RESOLVE_IP => "rdma_resolve_addr",
+        command::RESOLVE_ROUTE => "rdma_resolve_route",
+        command::CONNECT => "rdma_connect",
+        command::LISTEN => "rdma_listen",
+        command::ACCEPT => "rdma_accept",
+        command::REJECT => "rdma_reject",
+        command::INIT_QP_ATTR => "rdma_init_qp_attr",
+        command::SET_OPTION => "rdma_set_option",
+        command::NOTIFY => "rdma_notify",
+        command::JOIN_IP_MCAST => "rdma_join_multicast",
+        command::LEAVE_MCAST => "rdma_leave_multicast",
+        command::MIGRATE_ID => "rdma_migrate_id",
+        _ => return None,
+    })
+}
+
+unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_create_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
     let space = Space::new(asked.ps)?;
@@ -113,53 +142,68 @@ unsafe fn create_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Er
     })
 }
 
-unsafe fn destroy_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn destroy_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_destroy_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
-    state.id(command.channel, asked.id)?;
+    let uid = state.id(command.channel, asked.id)?.uid;
     let events_reported = state.remove(asked.id);
+    calls::destroys_id(uid, events_reported);
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-fn bind_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn bind_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_bind_ip = command.read()?;
-    let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
-    if state.id(command.channel, asked.id)?.step != IdStep::Idle {
-        return Err(EINVAL);
+    let address = parse(&asked.addr)?;
+    let step = state.id(command.channel, asked.id)?.step;
+    if step != IdStep::Idle {
+        return Err(step.is_not(NEW));
     }
     bind(state, asked.id, address)
 }
 
+/// The address in a program's `sockaddr`, which must have one.
+fn parse(bytes: &Address) -> Result<SocketAddr, Refused> {
+    address::parse(bytes).ok().flatten().ok_or_else(|| CM_FAMILY.bare())
+}
+
 /// Binds an id to an address of this host.
-fn bind(state: &mut CmState, name: u32, address: SocketAddr) -> Result<(), Errno> {
-    address::check_link(address)?;
+fn bind(state: &mut CmState, name: u32, address: SocketAddr) -> Result<(), Refused> {
+    address::check_link(address).map_err(|errno| match errno {
+        EINVAL => CM_LINK.of([&address]),
+        _ => CM_INTERFACE.of([&address]),
+    })?;
     if !address.ip().is_unspecified() && !Host::own().has(address.ip()) {
-        return Err(Errno(libc::EADDRNOTAVAIL));
+        return Err(CM_ADDR.of([&address.ip()]));
     }
     let folder = state.folder()?;
     let Some(id) = state.any(name) else { return Ok(()) };
     let (is_shared, is_v6_only) = (id.options.may_share_port, id.options.is_of_one_family);
     let asked = PortClaim { space: id.space, address, is_shared, is_v6_only };
-    let address = state.claims.take(folder, name, asked)?;
+    let taken = state.claims.take(folder, name, asked).map_err(|errno| match errno {
+        IN_USE => CM_PORT_USED.of([&address]),
+        Errno(libc::EADDRNOTAVAIL) => CM_PORT_NONE.bare(),
+        other => by_system(other),
+    });
+    let address = taken?;
     if let Some(id) = state.any(name) {
         (id.local, id.step) = (Some(address), IdStep::Bound);
     }
     Ok(())
 }
 
-fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn resolve_ip(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_resolve_ip = command.read()?;
-    let to = address::parse(&asked.dst_addr)?.ok_or(EINVAL)?;
-    let from = address::parse(&asked.src_addr)?;
+    let to = parse(&asked.dst_addr)?;
+    let from = address::parse(&asked.src_addr).map_err(|_| CM_FAMILY.bare())?;
     let folder = state.folder()?;
     match state.id(command.channel, asked.id)?.step {
         IdStep::Idle => bind(state, asked.id, from.unwrap_or_else(|| any_like(to)))?,
         IdStep::Bound => {}
-        _ => return Err(EINVAL),
+        other => return Err(other.is_not(NEW_OR_BOUND)),
     }
     let id = state.id(command.channel, asked.id)?;
-    let local = id.local.ok_or(EINVAL)?;
+    let local = id.local.ok_or_else(|| id.step.is_not(BOUND))?;
     // A wildcard means this host.
     let to = if to.ip().is_unspecified() {
         SocketAddr::new(Host::own().source(local_of(local, to)), to.port())
@@ -187,23 +231,23 @@ fn local_of(local: SocketAddr, to: SocketAddr) -> IpAddr {
     }
 }
 
-fn resolve_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn resolve_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_resolve_route = command.read()?;
     route_resolved(state, command.channel, asked.id)
 }
 
 /// Resolves a route at once, because the fabric has only one path.
-fn route_resolved(state: &mut CmState, channel: u32, name: u32) -> Result<(), Errno> {
+fn route_resolved(state: &mut CmState, channel: u32, name: u32) -> Result<(), Refused> {
     let id = state.id(channel, name)?;
     if id.step != IdStep::AddressResolved {
-        return Err(EINVAL);
+        return Err(id.step.is_not(HAS_ADDRESS));
     }
     id.step = IdStep::RouteResolved;
     state.tell(name, event::ROUTE_RESOLVED, 0, &[]);
     Ok(())
 }
 
-unsafe fn query_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn query_route(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_query = command.read()?;
     command.check_room(std::mem::offset_of!(rdma_ucm_query_route_resp, ibdev_index))?;
     let route = route(state.id(command.channel, asked.id)?);
@@ -211,26 +255,32 @@ unsafe fn query_route(state: &mut CmState, command: &Command<'_>) -> Result<(), 
     unsafe { command.answer(asked.response, &route) }
 }
 
-fn connect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn connect(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_connect = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let room = if id.is_ud() { private::SIDR_REQ } else { private::REQ };
-    if id.step != IdStep::RouteResolved || asked.conn_param.valid == 0 {
-        return Err(EINVAL);
+    if id.step != IdStep::RouteResolved {
+        return Err(id.step.is_not(HAS_ROUTE));
+    }
+    if asked.conn_param.valid == 0 {
+        return Err(CM_PARAM.bare());
     }
     check_private_data(&asked.conn_param, room)?;
     id.own = clamped(asked.conn_param);
     id.reads = CmReads::of(&id.own);
     (id.is_active, id.step) = (true, IdStep::Connecting { sent: false });
-    connection::ask(state, asked.id)
+    Ok(connection::ask(state, asked.id)?)
 }
 
 /// Checks that private data fits into its message.
-fn check_private_data(param: &rdma_ucm_conn_param, room: usize) -> Result<(), Errno> {
-    if usize::from(param.private_data_len) > room { Err(EINVAL) } else { Ok(()) }
+fn check_private_data(param: &rdma_ucm_conn_param, room: usize) -> Result<(), Refused> {
+    match usize::from(param.private_data_len) {
+        len if len > room => Err(CM_PRIVATE.of([&len, &room])),
+        _ => Ok(()),
+    }
 }
 
-fn listen(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn listen(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_listen = command.read()?;
     let folder = state.folder()?;
     let id = state.id(command.channel, asked.id)?;
@@ -238,73 +288,79 @@ fn listen(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
     match id.step {
         IdStep::Idle => bind(state, asked.id, any)?,
         IdStep::Bound => {}
-        _ => return Err(EINVAL),
+        other => return Err(other.is_not(NEW_OR_BOUND)),
     }
     listen_at(state, folder, (asked.id, asked.backlog))
 }
 
-fn listen_at(state: &mut CmState, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Errno> {
-    let Some(Id { space, local: Some(at), options, .. }) = state.any(name) else { return Err(EINVAL) };
+fn listen_at(state: &mut CmState, folder: &File, (name, backlog): (u32, u32)) -> Result<(), Refused> {
+    let Some(Id { space, local: Some(at), options, .. }) = state.any(name) else {
+        return Err(CM_ID.bare());
+    };
     let socket = connection::name(*space, Host::own(), *at, at.is_ipv4() || options.is_of_one_family);
-    state.claims.take_alone(folder, name)?;
+    state.claims.take_alone(folder, name).map_err(|errno| match errno {
+        IN_USE => CM_LISTEN_PORT.bare(),
+        other => by_system(other),
+    })?;
     let named = Named { path: address::path(folder, &socket) };
-    let listener = service::listen(folder, socket.as_str())?;
+    let listener = service::listen(folder, socket.as_str()).map_err(Errno::from)?;
     let most = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
     if let Some(id) = state.any(name) {
         (id.named, id.step) = (Some(named), IdStep::Listening { backlog: most });
     }
-    state.watch(name, Private::new(listener)?)
+    Ok(state.watch(name, Private::new(listener).map_err(Errno::from)?)?)
 }
 
-fn accept(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn accept(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_accept = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match (id.step, asked.conn_param.valid) {
-        (IdStep::Requested, 0) => return Err(EINVAL),
+        (IdStep::Requested, 0) => return Err(CM_PARAM.bare()),
         (IdStep::Requested, _) => {
             let room = if id.is_ud() { private::SIDR_REP } else { private::REP };
             check_private_data(&asked.conn_param, room)?;
             connection::accept(id, asked.uid, asked.conn_param);
         }
         (IdStep::Answered, _) => connection::establish(id),
-        _ => return Err(EINVAL),
+        (other, _) => return Err(other.is_not(REQUESTED)),
     }
     state.wake();
     Ok(())
 }
 
-fn reject(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn reject(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_reject = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let reason = match asked.reason {
         0 => CONSUMER_REJECT,
         VENDOR_OPTION => VENDOR_OPTION.into(),
         own if u32::from(own) == CONSUMER_REJECT => CONSUMER_REJECT,
-        _ => return Err(EINVAL),
+        other => return Err(CM_REASON.of([&other])),
     };
     let room = if id.is_ud() { private::SIDR_REP } else { private::REJ };
     let bytes = asked.private_data.get(..asked.private_data_len.into()).filter(|bytes| bytes.len() <= room);
     if !matches!(id.step, IdStep::Requested | IdStep::Answered) {
-        return Err(EINVAL);
+        return Err(id.step.is_not(REQUESTED));
     }
-    connection::reject(id, reason, bytes.ok_or(EINVAL)?);
+    let bytes = bytes.ok_or_else(|| CM_PRIVATE.of([&asked.private_data_len, &room]))?;
+    connection::reject(id, reason, bytes);
     Ok(())
 }
 
-fn disconnect(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn disconnect(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_disconnect = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match id.step {
         IdStep::Connected | IdStep::Accepted | IdStep::Answered => connection::disconnect(id),
         // The other side disconnected first.
         IdStep::Disconnecting | IdStep::Ended => return Ok(()),
-        _ => return Err(EINVAL),
+        other => return Err(other.is_not("connected")),
     }
     state.wake();
     Ok(())
 }
 
-unsafe fn init_qp_attr(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn init_qp_attr(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_init_qp_attr = command.read()?;
     command.check_room(size_of::<ib_uverbs_qp_attr>())?;
     let attr = qp_attr(state.id(command.channel, asked.id)?, asked.qp_state)?;
@@ -312,7 +368,7 @@ unsafe fn init_qp_attr(state: &mut CmState, command: &Command<'_>) -> Result<(),
     unsafe { command.answer(asked.response, &attr) }
 }
 
-unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_set_option = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     let len = asked.optlen as usize;
@@ -322,7 +378,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
     // SAFETY: the program's value.
     value[..used].copy_from_slice(&unsafe { user::read(asked.optval, used) }?);
     let (byte, number) = (value[0], u32::from_ne_bytes(value));
-    let is_of = |size: usize| if len == size { Ok(()) } else { Err(EINVAL) };
+    let is_of = |size: usize| if len == size { Ok(()) } else { Err(CM_OPTLEN.of([&len, &size])) };
     match (asked.level, asked.optname) {
         (OPTION_ID, OPTION_ID_TOS) => {
             is_of(1)?;
@@ -331,7 +387,7 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
         (OPTION_ID, OPTION_ID_REUSEADDR) => {
             is_of(4)?;
             if !matches!(id.step, IdStep::Idle) && number != 0 {
-                return Err(EINVAL);
+                return Err(id.step.is_not(NEW));
             }
             id.options.may_share_port = number != 0;
         }
@@ -339,26 +395,26 @@ unsafe fn set_option(state: &mut CmState, command: &Command<'_>) -> Result<(), E
         (OPTION_ID, OPTION_ID_AFONLY) => {
             is_of(4)?;
             if !matches!(id.step, IdStep::Idle | IdStep::Bound) {
-                return Err(EINVAL);
+                return Err(id.step.is_not(NEW_OR_BOUND));
             }
             id.options.is_of_one_family = number != 0;
         }
         (OPTION_ID, OPTION_ID_ACK_TIMEOUT) => {
             is_of(1)?;
             if byte > MAX_ACK_TIMEOUT {
-                return Err(EINVAL);
+                return Err(CM_ACK_TIMEOUT.of([&byte]));
             }
             id.options.ack_timeout = Some(byte);
         }
         // Any path that the program sets stands for the fabric's only path.
         (OPTION_IB, OPTION_IB_PATH) => return route_resolved(state, command.channel, asked.id),
-        _ => return Err(Errno(libc::ENOSYS)),
+        _ => return Err(CM_UNKNOWN.bare()),
     }
     Ok(())
 }
 
 /// Handles NOTIFY, by which a program reports that its QP received data before the RTU arrived.
-fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_notify = command.read()?;
     let id = state.id(command.channel, asked.id)?;
     match (asked.event, id.step) {
@@ -368,17 +424,20 @@ fn notify(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
             Ok(())
         }
         (COMM_EST, IdStep::Connected) => Ok(()),
-        _ => Err(EINVAL),
+        (event, step) => Err(CM_NOTIFY.of([&event, &step.name()])),
     }
 }
 
-unsafe fn join(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn join(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_join_ip_mcast = command.read()?;
     command.check_room(size_of::<rdma_ucm_create_id_resp>())?;
-    let address = address::parse(&asked.addr)?.ok_or(EINVAL)?;
+    let address = parse(&asked.addr)?;
     let id = state.id(command.channel, asked.id)?;
-    if !id.is_ud() || !matches!(id.step, IdStep::Bound | IdStep::AddressResolved | IdStep::RouteResolved) {
-        return Err(EINVAL);
+    if !id.is_ud() {
+        return Err(CM_JOIN_UD.bare());
+    }
+    if !matches!(id.step, IdStep::Bound | IdStep::AddressResolved | IdStep::RouteResolved) {
+        return Err(id.step.is_not(BOUND));
     }
     let told = multicast::told(address.ip(), id.options.tos)?;
     let group = state.join(JoinedGroup { of: asked.id, events_reported: 0 });
@@ -391,7 +450,7 @@ unsafe fn join(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> 
     Ok(())
 }
 
-unsafe fn leave(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn leave(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_destroy_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
     let events_reported = state.leave(command.channel, asked.id)?;
@@ -399,10 +458,10 @@ unsafe fn leave(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno>
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
 }
 
-unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Errno> {
+unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
     let asked: rdma_ucm_migrate_id = command.read()?;
     command.check_room(size_of::<rdma_ucm_destroy_id_resp>())?;
-    let from = state.channel_of(asked.fd as RawFd).map_err(|_| Errno(libc::ENOENT))?;
+    let from = state.channel_of(asked.fd as RawFd).map_err(|_| CM_MIGRATE_FD.bare())?;
     let events_reported = state.migrate(from, command.channel, asked.id)?;
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &rdma_ucm_destroy_id_resp { events_reported }) }
@@ -412,10 +471,10 @@ unsafe fn migrate_id(state: &mut CmState, command: &Command<'_>) -> Result<(), E
 ///
 /// # Safety
 /// The pointer in the command is the program's.
-pub(super) unsafe fn get_event(state: &mut CmState, command: &Command<'_>) -> Result<bool, Errno> {
+pub(super) unsafe fn get_event(state: &mut CmState, command: &Command<'_>) -> Result<bool, Refused> {
     let asked: rdma_ucm_get_event = command.read()?;
     command.check_room(std::mem::offset_of!(rdma_ucm_event_resp, reserved))?;
-    let Some(event) = state.channel(command.channel).ok_or(Errno(libc::ENODEV))?.pop() else {
+    let Some(event) = state.channel(command.channel).ok_or_else(|| CM_FD.bare())?.pop() else {
         return Ok(false);
     };
     state.count(event.of);

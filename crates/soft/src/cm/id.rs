@@ -1,8 +1,10 @@
 //! An id (`struct rdma_cm_id`) as the kernel would keep it: its addresses and the progress of its connection.
 
+use super::causes::{CM_PS, CM_STEP};
+use crate::causes::Hex;
 use crate::descriptors::Private;
-use crate::errno::{EINVAL, Errno};
 use doorbell_abi::cm::{port_space, rdma_ucm_conn_param};
+use doorbell_transport::Refused;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,13 +26,13 @@ pub(super) enum Space {
 impl Space {
     /// # Errors
     /// `EINVAL` if no port space has this number.
-    pub(super) fn new(number: u16) -> Result<Space, Errno> {
+    pub(super) fn new(number: u16) -> Result<Space, Refused> {
         match number {
             port_space::TCP => Ok(Space::Tcp),
             port_space::UDP => Ok(Space::Udp),
             port_space::IB => Ok(Space::Ib),
             port_space::IPOIB => Ok(Space::Ipoib),
-            _ => Err(EINVAL),
+            _ => Err(CM_PS.of([&Hex(number)])),
         }
     }
 
@@ -83,6 +85,39 @@ pub(super) enum IdStep {
     /// The DREP is awaited.
     Disconnecting,
     Ended,
+}
+
+/// The names of steps in sentences.
+pub(super) const NEW: &str = "new";
+pub(super) const BOUND: &str = "bound";
+pub(super) const NEW_OR_BOUND: &str = "new or bound";
+pub(super) const HAS_ADDRESS: &str = "resolved to an address";
+pub(super) const HAS_ROUTE: &str = "resolved to a route";
+pub(super) const REQUESTED: &str = "a connection request";
+
+impl IdStep {
+    /// The name of the step in sentences.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            IdStep::Idle => NEW,
+            IdStep::Bound => BOUND,
+            IdStep::Listening { .. } => "listening",
+            IdStep::AddressResolved => HAS_ADDRESS,
+            IdStep::RouteResolved => HAS_ROUTE,
+            IdStep::Arriving { .. } | IdStep::Connecting { .. } => "connecting",
+            IdStep::Requested => REQUESTED,
+            IdStep::Accepted => "accepted",
+            IdStep::Answered => "accepted by the peer",
+            IdStep::Connected => "connected",
+            IdStep::Disconnecting => "disconnecting",
+            IdStep::Ended => "disconnected",
+        }
+    }
+
+    /// The error for a call that needs an id in another step.
+    pub(super) fn is_not(self, needed: &str) -> Refused {
+        CM_STEP.of([&self.name(), &needed])
+    }
 }
 
 /// Options of rdma_set_option(3).

@@ -6,6 +6,7 @@
 
 mod address;
 mod attributes;
+pub(crate) mod causes;
 mod channel;
 mod claims;
 mod commands;
@@ -19,9 +20,11 @@ mod user;
 
 use crate::descriptors::Descriptors;
 use crate::errno::{EINVAL, Errno};
+use crate::queues::{calls, waits};
 use channel::Channel;
 use commands::Command;
 use doorbell_abi::cm::{command, rdma_ucm_cmd_hdr};
+use doorbell_transport::Refused;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use state::STATE;
@@ -66,7 +69,8 @@ pub(crate) fn open(flags: libc::c_int) -> Result<RawFd, Errno> {
     static ONCE: std::sync::Once = std::sync::Once::new();
     // The process joins the fabric before `at_exit` is registered. Exit handlers run in reverse order, so
     // `at_exit` runs before the process leaves the fabric.
-    crate::fabric::process::Process::current()?;
+    waits::start(crate::fabric::process::Process::current()?);
+    calls::use_cm();
     ONCE.call_once(|| {
         PROCESS.store(std::process::id(), Relaxed);
         // SAFETY: functions of this library, which is never unloaded.
@@ -114,33 +118,57 @@ pub(crate) fn closing(fd: RawFd) {
     STATE.lock().close(fd);
 }
 
-/// Carries out a command that a program passes to write(2). `false` if the command requests an event and the
-/// channel has none.
-///
-/// # Errors
-/// The errors that the kernel would return.
+/// The result of a command.
+pub(crate) struct CmWritten {
+    /// The function of librdmacm that writes the command; `None` if its errors are not explained.
+    pub(crate) call: Option<&'static str>,
+    /// `false` if the command requests an event and the channel has none. The errors are those that the
+    /// kernel would return.
+    pub(crate) result: Result<bool, Refused>,
+}
+
+/// Carries out a command that a program passes to write(2).
 ///
 /// # Safety
 /// The bytes and the pointers in them belong to the program. They need not be valid.
-pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> Result<bool, Errno> {
-    const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
+pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> CmWritten {
+    // SAFETY: as the caller says.
+    match unsafe { header(at, len) } {
+        Ok(header) => {
+            // SAFETY: as the caller says.
+            let result = unsafe { carry_out(fd, &header, at) };
+            CmWritten { call: commands::call(header.cmd), result }
+        }
+        Err(errno) => CmWritten { call: None, result: Err(errno.into()) },
+    }
+}
+
+const HEADER: usize = size_of::<rdma_ucm_cmd_hdr>();
+
+/// The header of a command.
+///
+/// # Safety
+/// As for [`write()`].
+unsafe fn header(at: u64, len: usize) -> Result<rdma_ucm_cmd_hdr, Errno> {
+    // The number of the kernel's commands.
+    const COMMANDS: u32 = 24;
     if len < HEADER {
         return Err(EINVAL);
     }
     // SAFETY: as the caller says.
-    let header =
-        rdma_ucm_cmd_hdr::read_from_bytes(&unsafe { user::read(at, HEADER) }?).map_err(|_| EINVAL)?;
-    // The number of the kernel's commands.
-    const COMMANDS: u32 = 24;
-    if header.cmd >= COMMANDS {
+    let bytes = unsafe { user::read(at, HEADER) }?;
+    let header = rdma_ucm_cmd_hdr::read_from_bytes(&bytes).map_err(|_| EINVAL)?;
+    if header.cmd >= COMMANDS || usize::from(header.r#in) > len - HEADER {
         return Err(EINVAL);
     }
-    let size = usize::from(header.r#in);
-    if size > len - HEADER {
-        return Err(EINVAL);
-    }
+    Ok(header)
+}
+
+/// # Safety
+/// As for [`write()`].
+unsafe fn carry_out(fd: RawFd, header: &rdma_ucm_cmd_hdr, at: u64) -> Result<bool, Refused> {
     // SAFETY: as the caller says.
-    let body = unsafe { user::read(at + HEADER as u64, size) }?;
+    let body = unsafe { user::read(at + HEADER as u64, header.r#in.into()) }?;
     let mut state = STATE.lock();
     let command = Command { body: &body, room: header.out.into(), channel: state.channel_of(fd)? };
     // SAFETY: as the caller says.

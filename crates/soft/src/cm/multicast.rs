@@ -2,9 +2,10 @@
 //! mapped by RFC 4391.
 
 use super::attributes::{UDP_QKEY, path};
+use super::causes::CM_JOIN_ADDR;
 use crate::device;
-use crate::errno::{EINVAL, Errno};
 use doorbell_abi::cm::{ib_uverbs_ah_attr, ib_uverbs_global_route, rdma_ucm_ud_param};
+use doorbell_transport::Refused;
 use doorbell_verbs::LinkLayer;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -27,9 +28,9 @@ pub(super) struct JoinedGroup {
 ///
 /// # Errors
 /// `EINVAL` if the address is not a multicast address.
-pub(super) fn told(address: IpAddr, tos: u8) -> Result<rdma_ucm_ud_param, Errno> {
+pub(super) fn told(address: IpAddr, tos: u8) -> Result<rdma_ucm_ud_param, Refused> {
     if !address.is_multicast() {
-        return Err(EINVAL);
+        return Err(CM_JOIN_ADDR.of([&address]));
     }
     let link = device::link_layer();
     let dgid = gid(address, link);

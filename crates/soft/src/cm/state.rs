@@ -1,6 +1,7 @@
 //! The channels and ids of this process, under one lock.
 
 use super::address::Host;
+use super::causes::{CM_FD, CM_ID, CM_ID_CHANNEL, CM_LEAVE};
 use super::channel::{Channel, ChannelEvent};
 use super::claims::Claims;
 use super::id::{Id, Space};
@@ -11,6 +12,7 @@ use crate::fabric::process::Process;
 use crate::fabric::progress::wait_for;
 use crate::sync::Anew;
 use doorbell_abi::cm::rdma_ucm_event_resp;
+use doorbell_transport::Refused;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -114,8 +116,8 @@ impl CmState {
     /// # Errors
     /// `ENODEV` if the descriptor is none of this process's channels, for example because it was inherited by
     /// fork(2).
-    pub(super) fn channel_of(&self, fd: RawFd) -> Result<u32, Errno> {
-        self.channel_of.get(&fd).copied().ok_or(Errno(libc::ENODEV))
+    pub(super) fn channel_of(&self, fd: RawFd) -> Result<u32, Refused> {
+        self.channel_of.get(&fd).copied().ok_or_else(|| CM_FD.bare())
     }
 
     pub(super) fn channel(&mut self, number: u32) -> Option<&mut Channel> {
@@ -185,8 +187,8 @@ impl CmState {
     ///
     /// # Errors
     /// As [`CmState::id`].
-    pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Errno> {
-        let group = self.groups.get(&name).copied().ok_or(Errno(libc::ENOENT))?;
+    pub(super) fn leave(&mut self, channel: u32, name: u32) -> Result<u32, Refused> {
+        let group = self.groups.get(&name).copied().ok_or_else(|| CM_LEAVE.bare())?;
         self.id(channel, group.of)?;
         self.groups.remove(&name);
         self.channels.get_mut(&channel).map(|channel| channel.take(name));
@@ -206,10 +208,10 @@ impl CmState {
     ///
     /// # Errors
     /// `ENOENT` if the id does not exist, `EINVAL` if it belongs to another channel.
-    pub(super) fn id(&mut self, channel: u32, name: u32) -> Result<&mut Id, Errno> {
+    pub(super) fn id(&mut self, channel: u32, name: u32) -> Result<&mut Id, Refused> {
         match self.ids.get_mut(&name) {
-            None => Err(Errno(libc::ENOENT)),
-            Some(id) if id.channel != channel => Err(EINVAL),
+            None => Err(CM_ID.bare()),
+            Some(id) if id.channel != channel => Err(CM_ID_CHANNEL.bare()),
             Some(id) => Ok(id),
         }
     }
@@ -274,7 +276,7 @@ impl CmState {
     ///
     /// # Errors
     /// As [`CmState::id`].
-    pub(super) fn migrate(&mut self, from: u32, to: u32, name: u32) -> Result<u32, Errno> {
+    pub(super) fn migrate(&mut self, from: u32, to: u32, name: u32) -> Result<u32, Refused> {
         let id = self.id(from, name)?;
         id.channel = to;
         let reported = id.events_reported;

@@ -1,5 +1,6 @@
 //! Results of an attempt to carry out a work request.
 
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_verbs::WcStatus;
 
 /// The result of a work request.
@@ -8,8 +9,8 @@ pub(crate) enum Outcome {
     /// The work request is complete.
     Done(WcStatus),
     /// The message was not received. The work request completes with success, because UC and UD report no
-    /// such failure.
-    Undelivered,
+    /// such failure. The cause is `Unknown` if no QP took the message: the failed check is found afterwards.
+    Undelivered(DropCause),
     /// The work request must be retried.
     Wait(Obstacle),
 }

@@ -1,8 +1,11 @@
-//! Gathers WRITEs or READs of one post list to the private memory of one other process. Their bytes are moved
-//! together, because one system call for each request would take most of the time.
+//! Gathers WRITEs, or READs, of one post list to the private memory of one other process. *Private memory* is
+//! mapped in that process alone, so only system calls can move bytes to it or from it.
+//!
+//! One system call moves the bytes of many gathered requests. One system call for each request would take
+//! most of the time.
 //!
 //! Gathered work requests keep the order of the list. They have passed all checks except the kernel's check
-//! of the page tables. They are moved when the list ends, and before the QP does anything else.
+//! of the page tables. Their bytes are moved when the list ends, and before the QP does anything else.
 
 use super::attempt::{Attempt, Outcome};
 use super::request::{Request, RequestOp};
@@ -21,12 +24,12 @@ pub(crate) struct Batch {
     vectors: Vectors,
     requests: Vec<Gathered>,
     sges: Vec<Sge>,
-    /// Index of the first work request that is not completely moved, and the number of its bytes that are
-    /// moved.
+    /// Index of the first work request that is neither completely moved nor skipped.
     next: usize,
+    /// Number of bytes of the work request `next` that are moved.
     moved: usize,
-    /// The copies that move the bytes, as marked in the processes' copy records. They began before the first
-    /// work request was checked.
+    /// The marks in copy records, which show that copies run. They were set before the first work request was
+    /// checked.
     copying: Vec<KeptCopying>,
 }
 
@@ -60,16 +63,16 @@ impl Batch {
         self.requests.is_empty()
     }
 
-    /// Whether a work request may join the gathered ones. Only requests of one direction are gathered
-    /// together. Otherwise a READ could fetch bytes that an earlier WRITE has not moved yet. Or a WRITE could
-    /// send bytes that an earlier READ has not fetched yet.
+    /// Whether a work request may join the gathered ones. All gathered requests have one direction. Otherwise
+    /// a READ could fetch bytes that an earlier WRITE has not moved yet. Or a WRITE could send bytes that an
+    /// earlier READ has not fetched yet.
     #[inline]
     pub(crate) fn goes_with(&self, op: &RequestOp) -> bool {
         self.is_empty() || Direction::of(op) == Some(self.direction)
     }
 
-    /// Adds a WRITE or READ between these pieces and `addr` in process `pid`; `false` if it cannot join the
-    /// gathered ones.
+    /// Adds a WRITE or READ, which moves bytes between these pieces and `addr` in process `pid`. Returns
+    /// `false` if the request cannot join the gathered ones.
     pub(crate) fn add(&mut self, request: &Request<'_>, pieces: &[Piece], pid: u32, addr: u64) -> bool {
         let Some(direction) = Direction::of(&request.op) else { return false };
         if self.is_empty() {
@@ -95,8 +98,9 @@ impl Batch {
         true
     }
 
-    /// Moves the bytes of all gathered work requests, up to the first that cannot be moved. Returns the
-    /// indices of the moved requests, and the reason why the next one was not moved.
+    /// Moves the bytes of all gathered work requests, up to the first request that cannot be moved. Returns
+    /// the indices of the requests that this call has moved. If it could not move a request, also returns the
+    /// reason.
     pub(crate) fn transfer(&mut self) -> (Range<usize>, Option<Unreachable>) {
         let first = self.next;
         while !self.vectors.is_done() {
@@ -113,8 +117,8 @@ impl Batch {
         self.direction == Direction::Read
     }
 
-    /// Lets the bytes of all gathered work requests be moved again. `false` if that is impossible, because a
-    /// call has moved or skipped only a part of a piece.
+    /// Prepares to move the bytes of all gathered work requests again. Returns `false` if this is impossible,
+    /// because a call has moved or skipped only a part of a piece.
     pub(crate) fn rewind(&mut self) -> bool {
         let can_be = self.vectors.rewind();
         if can_be {
@@ -133,7 +137,7 @@ impl Batch {
         }
     }
 
-    /// Skips the first work request that has not been moved; returns its index as a range.
+    /// Skips the first work request that is neither moved nor skipped. Returns its index as a range.
     pub(crate) fn give_up(&mut self) -> Range<usize> {
         let first = self.next;
         if let Some(request) = self.requests.get(first) {
@@ -154,7 +158,7 @@ impl Batch {
         self.requests(self.left()).next()
     }
 
-    /// The number, in its QP, of the first work request that is not completely moved or skipped.
+    /// The sequence number, in its QP, of the first work request that is neither moved nor skipped.
     pub(crate) fn first_number(&self) -> Option<u64> {
         self.requests.get(self.next).map(|request| request.number)
     }
@@ -178,22 +182,26 @@ impl Batch {
         })
     }
 
-    /// Ends a work request that has had no effect. If requests are gathered, they must be carried out first.
+    /// The end of a work request that has had no effect. If other requests are gathered, the result is that
+    /// they must be carried out first.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         if self.is_empty() { Attempt::Over(outcome) } else { Attempt::AfterGathered }
     }
 
-    /// Begins the copy of a work request, unless the gathered requests have begun it.
+    /// Marks that a copy runs, for a work request. Returns `None` if requests are gathered, because their
+    /// mark is still set.
     #[inline(always)]
     pub(super) fn begin<'a>(&self, copier: Option<&'a Arc<Copier>>) -> Option<Copying<'a>> {
         copier.filter(|_| self.is_empty()).map(Copier::begin)
     }
 
-    /// Takes over a copy that a gathered work request has begun. It ends when the batch is cleared.
+    /// Takes over the mark of a copy that a gathered work request has begun. [`Batch::clear`] removes the
+    /// mark.
     pub(super) fn keep(&mut self, copying: Option<Copying<'_>>) {
         self.copying.extend(copying.map(Copying::keep));
     }
 
+    /// Removes all gathered work requests, and the marks that copies run.
     pub(crate) fn clear(&mut self) {
         self.copying.clear();
         self.vectors.clear();

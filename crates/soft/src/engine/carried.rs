@@ -1,11 +1,11 @@
-//! Messages of at most `CARRIED_BYTES`, whose payload waits in the receive queue, in the slot of their RECV.
-//! The receiver copies the payload to the RECV's buffers when it polls.
+//! *Carried* payloads: payloads of at most `CARRIED_BYTES` that wait in the receive queue, in the slot of
+//! their RECV. The receiver copies such a payload to the RECV's buffers when it polls the completion.
 //!
-//! The later requests of a QP must find the payload in the RECV's buffers: a READ must see it, and a WRITE
-//! must not be overwritten by it. So the sender keeps a list of these payloads and their buffers. Before a
-//! request touches such a buffer, the sender itself *places* the buffer's payload and all earlier payloads:
-//! it copies them to their buffers. In nearly all programs, RECVs use other memory than READs and WRITEs, and
-//! no payload is placed in this way.
+//! Until then, the buffers do not have the payload. But a later READ of the QP must see the payload, and the
+//! payload must not overwrite the bytes of a later WRITE. So the sender keeps a list of the carried payloads
+//! and their buffers. Before a request touches a buffer in this list, the sender *places* the buffer's
+//! payload and all earlier payloads: it copies each payload to its buffers. This is rare, because nearly all
+//! programs use other memory for RECVs than for READs and WRITEs.
 
 use crate::memory::segment::Segment;
 use crate::rings::recvs::Receipt;
@@ -43,7 +43,7 @@ pub(super) struct CarriedSends {
     /// All parts lie between these addresses.
     first: u64,
     end: u64,
-    /// When `sent` has this many parts, placed parts are removed.
+    /// When `sent` has this many parts, `push` removes the parts that the receiver has placed.
     most: usize,
 }
 
@@ -61,8 +61,8 @@ impl SentPart {
 }
 
 impl CarriedSends {
-    /// Whether the buffer of a payload that is possibly not in place yet overlaps the `len` bytes at `host`.
-    /// Ignores which process the buffer is in.
+    /// Whether the `len` bytes at `host` overlap the buffer of a payload that may not be in place yet.
+    /// Compares only addresses, so the buffer may be in another process.
     #[inline(always)]
     pub(super) fn touches(&self, host: u64, len: u64) -> bool {
         host < self.end && self.first < host.saturating_add(len) && self.has_part_in(host, len)
@@ -73,27 +73,27 @@ impl CarriedSends {
         self.sent.iter().any(|sent| sent.touches(host, len))
     }
 
-    /// Begins the list of parts of a message.
+    /// Begins a message: empties the list `begun`.
     #[inline(always)]
     pub(super) fn begin(&mut self) {
         self.begun.clear();
     }
 
-    /// Adds a part of the message that was begun.
+    /// Adds a part of the begun message to the list `begun`.
     #[inline(always)]
     pub(super) fn add(&mut self, part: CarriedPart) {
         self.begun.push(part);
     }
 
-    /// Adds the parts of the message that was begun to the list of sent parts. Its RECV is complete. `to` has
-    /// the number of the receiver's process, and its segment.
+    /// Adds the parts of the begun message to the list of sent parts, because the message's RECV is complete.
+    /// `to` is the receiver's process: its number and its segment.
     pub(super) fn commit(&mut self, to: (u64, &Segment), receipt: Receipt) {
         for nth in 0..self.begun.len() {
             self.push(to, receipt, self.begun[nth]);
         }
     }
 
-    /// Adds a part of a message that is sent.
+    /// Adds a part of a message to the list of sent parts. The arguments are as for `commit`.
     #[inline(always)]
     pub(super) fn push(&mut self, to: (u64, &Segment), receipt: Receipt, part: CarriedPart) {
         if self.sent.len() >= self.most {
@@ -104,7 +104,8 @@ impl CarriedSends {
         self.end = self.end.max(part.host.saturating_add(part.len.into()));
     }
 
-    /// Removes the parts of messages to this process whose completions the process has already taken.
+    /// Removes the parts of messages to this process, if the process has already taken the completion of the
+    /// message.
     #[cold]
     fn remove_placed(&mut self, (process, segment): (u64, &Segment)) {
         let is_placed = |sent: &SentPart| sent.process == process && sent.receipt.is_taken(segment);
@@ -126,21 +127,22 @@ impl CarriedSends {
         self.end = self.sent.iter().map(ends).max().unwrap_or(0);
     }
 
-    /// The number of parts to place before these bytes of the process are touched.
+    /// The number of parts to place before a request touches these bytes of the process. Counts parts for
+    /// other processes, too.
     fn until(&self, process: u64, host: u64, len: u64) -> usize {
         let is_there = |sent: &SentPart| sent.process == process && sent.touches(host, len);
         self.sent.iter().rposition(is_there).map_or(0, |last| last + 1)
     }
 
-    /// The parts to place before the `len` bytes at `host` of this process are touched, in the order of
-    /// sending. Forgets the parts that their receiver has already placed.
+    /// The parts to place before a request touches the `len` bytes at `host` of this process, in the order of
+    /// sending. Removes the parts that the process has already placed itself.
     pub(super) fn parts_before(&mut self, to: (u64, &Segment), host: u64, len: u64) -> Vec<SentPart> {
         self.remove_placed(to);
         let until = self.until(to.0, host, len);
         self.sent[..until].iter().filter(|sent| sent.process == to.0).copied().collect()
     }
 
-    /// Removes the first `count` parts of messages to this process.
+    /// Removes the first `count` parts of messages to this process, because the sender has placed them.
     pub(super) fn remove_first(&mut self, process: u64, count: usize) {
         let mut left = count;
         self.sent.retain(|sent| {

@@ -1,5 +1,5 @@
-//! Determines why a work request was refused or not answered, by repeating the checks. The first check
-//! records nothing, because nearly all checks succeed.
+//! Determines why a work request was refused or not answered, by repeating the checks. The checks before the
+//! refusal record no cause, because nearly all checks succeed.
 
 use super::request::Request;
 use crate::fabric::link::Link;
@@ -11,10 +11,10 @@ use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::memory::transfer::is_missing;
 use crate::memory::window::domain_like;
-use crate::rings::recvs::Front;
+use crate::rings::recvs::{Front, Slots};
 use doorbell_abi::CEnum;
 use doorbell_transport::{KeyError, check_enabled, local_rights, takes_requests};
-use doorbell_verbs::{AccessFlags, AhAttr, QpState, QpType, SendFlags, SendOp, Sge};
+use doorbell_verbs::{AccessFlags, GlobalRoute, QpState, QpType, SendFlags, SendOp, Sge};
 use std::sync::atomic::Ordering::*;
 
 /// An access to memory whose checks are repeated.
@@ -140,7 +140,7 @@ impl ResponderMemory<'_> {
         {
             return access.cause(Check::Misaligned, 0, 0);
         }
-        // A window has a domain of its own in place of a protection domain.
+        // The record of a window has a window domain in place of a protection domain, see `domain_like`.
         let domain = place.and_then(|place| domain_like(place.region.pd, pd, qpn)).unwrap_or(pd);
         CheckedAccess { pd: domain, ..access }.must_be_refused(place)
     }
@@ -182,9 +182,9 @@ pub(crate) struct Unanswered {
     pub(crate) responder_type: u32,
 }
 
-/// The cause for a path that leads to no port.
-pub(crate) fn nowhere(path: &AhAttr) -> Cause {
-    let Some(route) = path.grh else { return Cause::of(Check::Lid, path.dlid.into()) };
+/// The cause for a path with this LID or route, which leads to no port.
+pub(crate) fn nowhere(dlid: u16, route: Option<GlobalRoute>) -> Cause {
+    let Some(route) = route else { return Cause::of(Check::Lid, dlid.into()) };
     let gid = u128::from_be_bytes(route.dgid.0);
     Cause { other: gid as u64, ..Cause::of(Check::Gid, (gid >> 64) as u64) }
 }
@@ -201,6 +201,20 @@ pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
         Some(pid) => Cause::of(Check::Ended, pid.into()),
         None => Cause::of(Check::NoProcess, 0),
     }
+}
+
+/// Why a message of `total` bytes, with the room for the GRH, does not fit into the responder's oldest RECV.
+/// `None` if that RECV was used up, as every RECV of an SRQ is.
+pub(crate) fn too_long(process: &'static Process, dest_qpn: u32, total: u64) -> Option<Cause> {
+    let room = process.look_at(dest_qpn, |segment| {
+        let qp = segment.qp(segment.index_of(dest_qpn)).filter(|qp| qp.uses_srq.load(Relaxed) == 0)?;
+        let rq = segment.rq(qp.rq.load(Relaxed) as usize)?;
+        let slots = Slots::of(segment, rq)?;
+        let front = slots.front(rq.generation.load(Acquire)).ok()?;
+        Some(front.room().1)
+    });
+    let room = room.map(u64::from).filter(|room| *room < total)?;
+    Some(Cause { len: total, ..Cause::of(Check::RecvTooSmall, room) })
 }
 
 /// Why a QP does not take a message.

@@ -1,16 +1,25 @@
-//! The direct path of a WRITE, and of a SEND whose payload fits into its completion.
+//! The direct path of a WRITE, and of a SEND with a short payload.
+//!
+//! Terms:
+//! - A *segment* is the shared memory of one process of the fabric. Its *arena* has buffers of the program.
+//!   Its *records* describe the process's QPs, regions and queues.
+//! - A record's *version* changes whenever the record changes.
+//! - A *generation* distinguishes the successive uses of a QP number.
+//! - The *epoch* of this process's regions counts their changes.
+//! - *Private memory* (`foreign`) is mapped in the peer alone.
+//! - A *list* is the work requests of one ibv_post_send(3).
+//! - A *short* payload has at most `CARRIED_BYTES` bytes. It waits in the receive queue, in the slot of its
+//!   RECV, until it is copied to the RECV's buffer (`carried`).
 //!
 //! The *usual path* (`requester`, `responder`) checks everything that a message needs. After a responder has
-//! taken a message, the direct path reuses the checked facts for the next messages. They hold as long as
+//! taken a message, the direct path reuses the checked facts for the next messages. The facts hold as long as
 //! three counters are unchanged:
-//! - the *version* of the responder QP's *record*, which describes the QP in its process's segment;
+//! - the version of the responder QP's record;
 //! - the version of the record of the region that the message reads or writes;
-//! - the *epoch* of this process's regions, which counts their changes.
+//! - the epoch of this process's regions.
 //!
-//! A *generation* distinguishes the successive uses of a QP number. An *arena* is the part of a segment for
-//! program buffers. *Private memory* (`foreign`) is mapped in the peer alone. WRITEs to it are *gathered*:
-//! [`Batch`] copies their bytes together, at the end of the *list*. A list is the work requests of one
-//! ibv_post_send(3).
+//! WRITEs to private memory are *gathered*: [`Batch`] copies the bytes of all of them together, at the end of
+//! the list.
 
 use super::batch::Batch;
 use super::carried::CarriedPart;
@@ -42,8 +51,9 @@ pub(crate) struct Direct {
 struct DirectTo {
     peer: Arc<Peer>,
     verified: Verified,
-    /// The QP's copy records for memory of its own process, and of the peer.
+    /// Marks this QP's copies from and to memory of its own process.
     own: Arc<Copier>,
+    /// Marks this QP's copies from and to memory of the peer.
     far: Arc<Copier>,
 }
 
@@ -79,28 +89,31 @@ pub(crate) enum Sent {
     CqFull,
 }
 
-/// A region of this process from which this QP may send, and the address of its first byte. Valid as long as
-/// the process's regions have this epoch.
+/// A region of this process from which this QP may send. Valid as long as the process's regions have this
+/// epoch.
 #[derive(Clone, Copy, Debug)]
 struct SourceRegion {
     key: u32,
     epoch: u64,
     bounds: Bounds,
+    /// The first byte's address.
     at: u64,
 }
 
-/// A region of the peer to which this QP may WRITE, and the address of its first byte.
+/// A region of the peer to which this QP may WRITE.
 #[derive(Clone, Copy, Debug)]
 struct WrittenRegion {
     region: VerifiedRegion,
+    /// The first byte's address in this process, or in the peer if the region is private memory.
     at: u64,
     /// The first byte's address in the peer.
     host: u64,
-    /// Whether the region is private memory of the peer. Then `at` is an address in the peer.
+    /// Whether the region is private memory of the peer.
     is_foreign: bool,
 }
 
-/// The destination of a WRITE.
+/// The destination of a WRITE. `at` and `host` are addresses as in [`WrittenRegion`], but of the WRITE's
+/// first byte instead of the region's first byte.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     at: u64,
@@ -108,7 +121,7 @@ struct Target {
     is_foreign: bool,
 }
 
-/// A region that RECVs may fill if their queue has this protection domain.
+/// A region that RECVs may fill if their queue has the protection domain `pd`.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedRegion {
     region: VerifiedRegion,
@@ -149,7 +162,7 @@ impl DirectTo {
         !self.peer.is_dead() && self.verified.holds(&self.peer.segment)
     }
 
-    /// Begins a copy between the processes.
+    /// Marks in both processes that a copy runs, until the returned values are dropped.
     #[inline(always)]
     fn begin(&self) -> (Copying<'_>, Copying<'_>) {
         (self.own.begin(), self.far.begin())
@@ -169,8 +182,9 @@ impl Direct {
         verified: Verified,
     ) -> Option<Direct> {
         let qp = peer.segment.qp(peer.segment.index_of(verified.qpn))?;
-        // The facts in `verified` were read in this order: generation, version. If the generation is still
-        // unchanged, no new QP took the number in between, so the version belongs to the same QP.
+        // The generation in `verified` was read before the version in `verified`. If the generation is still
+        // unchanged now, the responder's QP number named one QP all the time. So the version is the version
+        // of this responder QP.
         let is_of_version = qp.generation.load(Relaxed) == verified.generation;
         let to = DirectTo { peer, verified, own, far };
         is_of_version.then(|| Direct { to, regions: DirectRegions::default() })
@@ -192,7 +206,8 @@ impl Direct {
         enter: impl FnOnce(),
     ) -> Written {
         let Direct { to, regions } = self;
-        // Gathered WRITEs have begun the copy.
+        // If the batch is not empty, its first WRITE has already marked that a copy runs. The batch removes
+        // the mark.
         let copying = batch.is_empty().then(|| to.begin());
         let written = regions.write(to, (caches, batch), own, write, enter);
         if written == Written::Gathered
@@ -203,8 +218,8 @@ impl Direct {
         written
     }
 
-    /// Carries out a SEND of one SGE whose payload fits into its completion, if only this QP sends to the
-    /// receive queue. `enter` is called before the responder can see the SEND.
+    /// Carries out a SEND of one SGE with a short payload, if only this QP sends to the receive queue.
+    /// `enter` is called before the responder can see the SEND.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -237,8 +252,8 @@ impl Direct {
             return Sent::Not;
         }
         let inline = flags.contains(SendFlags::INLINE);
-        // Only `own` begins a copy, because the payload goes to the receive queue and not to memory of the
-        // peer's program.
+        // Only `own` marks that a copy runs. `far` need not: it marks only copies from and to memory of the
+        // peer's program, and this copy goes to the peer's receive queue.
         let _copying = to.own.begin();
         let Some(from) = regions.source(caches, own, sge, inline) else { return Sent::Not };
         let mut carried = Carried::none();
@@ -276,8 +291,9 @@ impl DirectRegions {
         let Some(Target { at, host, is_foreign }) = self.target((caches, own.0), to, &remote, len) else {
             return Written::Not;
         };
-        // The payload of an earlier SEND belongs to some of these bytes. The usual path places that payload
-        // first.
+        // An earlier SEND may have taken a RECV whose buffer overlaps the target of this WRITE. If the SEND's
+        // payload still waits in the receive queue, the usual path copies the payload to the buffer before it
+        // carries out the WRITE.
         if caches.carried.touches(host, len) {
             return Written::Not;
         }
@@ -343,8 +359,8 @@ impl DirectRegions {
         Some(Target { at: at + offset, host: host.wrapping_add(offset), is_foreign: *is_foreign })
     }
 
-    /// Looks up a region of the peer to which this QP may WRITE. It must be in the arena, or be private
-    /// memory that this process may access.
+    /// Looks up a region of the peer to which this QP may WRITE. The region must be in the arena, or be
+    /// private memory that this process may access.
     #[inline(never)]
     fn find_written(
         &mut self,
@@ -359,16 +375,17 @@ impl DirectRegions {
         let (at, is_foreign) = match memory {
             FarMemory::Reached(Far::Foreign { addr, .. }) => (addr, true),
             FarMemory::Reached(Far::Mapped(address)) if place.shared.is_some() => (address as u64, false),
-            // Other shared memory is mapped by a view, which may be dropped at any time.
+            // Shared memory outside the arena is mapped by a view, which may be dropped at any time.
             FarMemory::Reached(Far::Mapped(_)) | FarMemory::Served(..) => return None,
         };
         self.written = Some(WrittenRegion { region, at, host: place.host, is_foreign });
         Some(())
     }
 
-    /// The address in the peer of the `len` bytes from `addr` on, if a RECV may write them to the region with
-    /// this lkey. The region must contain them, permit local writes, and have the protection domain of the
-    /// RECV's queue.
+    /// The address at which the first `len` bytes of a RECV's buffer begin in the peer. `addr` and `key` are
+    /// the address and lkey of the RECV's SGE. `pd` is the protection domain of the RECV's queue. `None` if
+    /// the direct path may not fill these bytes. It may fill them if the region of `key` contains all of
+    /// them, permits local writes, and belongs to `pd`.
     #[inline(always)]
     fn room(
         &mut self,

@@ -17,8 +17,8 @@ impl Responder<'_> {
         message: &Message<'_>,
         rkey: u32,
     ) -> Result<(), Refusal> {
-        // If the service thread of the responder's process was asked before to receive this message, it may
-        // have invalidated the window already. This is no fault.
+        // If the service thread of the responder's process was asked before to receive this message, the
+        // thread may have invalidated the window already. This is no fault.
         if self.has_asked(message).is_none() && !is_bound_by(self.segment, rkey, self.qpn) {
             return Err(Fault::Access.into());
         }
@@ -30,9 +30,9 @@ impl Responder<'_> {
     pub(super) fn invalidate(&self, rkey: u32) {
         match self.owner {
             Owner::This => {
-                // An error means that the program has invalidated the window meanwhile. No copy uses the
-                // window now: only the peer that sends this message may use the window, and it has ended its
-                // earlier copies.
+                // An error means that the program has invalidated the window after it was checked. No copy
+                // uses the window now: only the peer that sends this message may use the window, and it has
+                // ended its earlier copies.
                 let _ = self.process.regions.invalidate(self.segment, self.qpn, rkey);
             }
             Owner::Peer(_) => {

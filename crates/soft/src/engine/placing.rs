@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering::*;
 const ASKS: u32 = 200;
 
 impl Responder<'_> {
-    /// If the payload of an earlier message of the QP goes to one of these bytes, places that payload and all
-    /// earlier payloads to this process. So the next request finds them in the buffers. `host` is an address
-    /// in the responder's process.
+    /// Does nothing unless the payload of an earlier message of the QP goes to one of these bytes. Then
+    /// places this payload and all earlier payloads to the responder's process. So the next request finds the
+    /// payloads in the buffers. `host` is an address in the responder's process.
     #[inline(always)]
     pub(super) fn place_carried(&self, caches: &mut Caches, (host, len): (u64, u64)) -> Result<(), Refusal> {
         match caches.carried.touches(host, len) {

@@ -1,6 +1,7 @@
 //! The reasons why a responder does not carry out a message, and their encoding between processes.
 
 use crate::memory::transfer::Unreachable;
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::Fault;
 
 /// Why a message is not carried out.
@@ -24,6 +25,18 @@ impl Refusal {
         match self {
             Refusal::Fault(fault) => Refusal::Fault(fault.of_message(true)),
             refusal => refusal,
+        }
+    }
+
+    /// The cause to report if the message is lost.
+    pub(super) fn drop_cause(self) -> DropCause {
+        match self {
+            Refusal::Silence | Refusal::Taking | Refusal::Local => DropCause::OutOfReach,
+            Refusal::CqFull => DropCause::CqFull,
+            Refusal::Fault(Fault::NoRecv) => DropCause::NoRecv,
+            Refusal::Fault(Fault::RecvTooSmall) => DropCause::RecvTooSmall,
+            Refusal::Fault(Fault::RecvProtection) => DropCause::RecvMemory,
+            Refusal::Fault(Fault::Access | Fault::AccessWithImm | Fault::Invalid) => DropCause::RemoteMemory,
         }
     }
 

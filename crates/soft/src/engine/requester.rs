@@ -1,6 +1,8 @@
-//! The requester. It finds the local memory and the responder of a work request. It usually does the
-//! responder's part of the work, too. A [`Batch`] gathers requests that need a system call. A [`Copier`]
-//! marks copies as running, so that a process can wait for them before it revokes access to its memory.
+//! The requester. It finds the local memory and the responder of a work request. Then it lets the
+//! [`Responder`] carry out the request, on the requester's thread.
+//!
+//! A [`Batch`] gathers requests that need a system call. A [`Copier`] marks copies as running. So a process
+//! that revokes access to its memory can wait for these copies.
 
 use super::attempt::{Attempt, Obstacle, Outcome};
 use super::batch::Batch;
@@ -20,6 +22,7 @@ use crate::memory::transfer::Unreachable;
 use crate::path::Header;
 use crate::rings::recvs::{CARRIED_BYTES, Receipt};
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_launch::qp_numbers::slot_of;
 use doorbell_transport::{Fault, check_initiator, local_rights};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpState, QpType, SendFlags, SendOp, Sge, WcStatus};
@@ -33,8 +36,7 @@ pub(crate) struct Requester {
     pub(crate) num: u32,
     pub(crate) qp_type: QpType,
     pub(crate) pd: u32,
-    /// Type in the records of the QPs that this QP sends to. It differs from `qp_type` only for an XRC
-    /// initiator.
+    /// The type that the responder's record must have. It differs from `qp_type` only for an XRC initiator.
     pub(crate) responder_type: u32,
     /// Marks this QP's copies from and to memory of its own process.
     pub(crate) own: Arc<Copier>,
@@ -45,23 +47,23 @@ pub(crate) struct Requester {
 pub(crate) struct Scratch {
     pub(super) caches: Caches,
     pieces: Vec<Piece>,
-    /// Work requests of the current post list that will be moved together.
+    /// Work requests of the current post list whose bytes one system call will move together.
     pub(crate) batch: Batch,
     /// The process of the connected peer, or of the last datagram's destination.
     pub(crate) peer: Option<Arc<Peer>>,
-    /// The QP's copy record for memory of the peer that it accessed last.
+    /// Marks this QP's copies from and to memory of the peer that the QP accessed last.
     pub(super) far: Option<Arc<Copier>>,
-    /// The process that owns the SRQ of the last request, if that is not this process (XRC).
+    /// The process that owns the SRQ of the last request (XRC); `None` for this process.
     pub(super) srq_peer: Option<Arc<Peer>>,
     /// Marks this QP's copies from and to memory of the SRQ's process.
     pub(super) srq_far: Option<Arc<Copier>>,
-    /// The direct path to the connected responder, after it took a WRITE or SEND.
+    /// The direct path to the connected responder, after the responder has taken a WRITE or SEND.
     direct: Option<Direct>,
 }
 
 impl Scratch {
-    /// Carries out a WRITE on the direct path. Gathers it in the batch if it goes to private memory of the
-    /// peer. `enter` is called before the responder can see the WRITE.
+    /// Carries out a WRITE on the direct path. A WRITE to private memory of the peer is gathered in the
+    /// batch. `enter` is called before the responder can see the WRITE.
     #[inline(always)]
     pub(crate) fn write_directly(
         &mut self,
@@ -89,14 +91,14 @@ impl Scratch {
         direct.send(&mut self.caches, (requester.process, requester.pd), (sge, flags), enter)
     }
 
-    /// Forgets the peer, because the connected QP or its process may be another one from now on.
+    /// Forgets the peer, because from now on the QP may be connected to another QP or another process.
     pub(crate) fn forget_peer(&mut self) {
         (self.peer, self.far, self.direct) = (None, None, None);
         (self.srq_peer, self.srq_far) = (None, None);
     }
 
-    /// Ends a work request that has had no effect, if the batch is empty. Otherwise the batch must be carried
-    /// out first.
+    /// The end of a work request that has had no effect. If the batch is not empty, the result is that the
+    /// batch must be carried out first.
     pub(super) fn in_turn(&self, outcome: Outcome) -> Attempt {
         self.batch.in_turn(outcome)
     }
@@ -120,7 +122,7 @@ pub(crate) struct Route {
     pub(crate) grh: Option<Header>,
     /// Service level (UD).
     pub(crate) sl: u8,
-    /// Multicast groups that the datagram goes to instead of a QP (UD).
+    /// Multicast groups to which the datagram goes, if it does not go to a QP (UD).
     pub(crate) groups: Option<GroupAddress>,
 }
 
@@ -162,14 +164,15 @@ impl Requester {
             return Outcome::Done(WcStatus::LocProtErr);
         }
         if self.process.is_own(dest_qpn) {
-            // Gathered requests access memory of another process. The responder QP is in this process, so
-            // that memory is in the process of its XRC SRQ.
+            // Gathered requests access memory of another process. The responder QP is in this process. So it
+            // is an XRC target, and the memory is in the process of the SRQ.
             return match scratch.batch.first_left() {
                 Some(request) => self.not_moved_here(dest_qpn, cause.into(), &request),
                 None => self.silence(),
             };
         }
-        // The process may have exited meanwhile, and another may have taken its slot.
+        // Since the request was gathered, the peer's process may have exited, and another process may have
+        // taken its slot.
         let peer = scratch.peer.as_ref().filter(|peer| peer.slot == slot_of(dest_qpn));
         match peer.and_then(|peer| self.responder(Some(peer), dest_qpn, false)) {
             Some(responder) => match scratch.batch.first_left() {
@@ -180,7 +183,7 @@ impl Requester {
         }
     }
 
-    /// The result of a SEND that took a RECV whose CQ had no room for the completion.
+    /// The result of a SEND that has taken a RECV, if the RECV's CQ had no room for the completion.
     #[cold]
     pub(crate) fn found_cq_full(&self, scratch: &Scratch, dest_qpn: u32, request: &Request<'_>) -> Outcome {
         match self.responder(scratch.peer.as_ref(), dest_qpn, false) {
@@ -189,7 +192,8 @@ impl Requester {
         }
     }
 
-    /// Collects the local memory of a work request; `false` if its lkeys do not allow the access.
+    /// Collects the local memory of a work request in `pieces`. Returns `false` if the request's lkeys do not
+    /// allow the access.
     #[inline(always)]
     fn find_pieces(&self, cache: &mut RegionCache, pieces: &mut Vec<Piece>, request: &Request<'_>) -> bool {
         if let Some(bytes) = request.inline {
@@ -235,7 +239,7 @@ impl Requester {
         };
         let Scratch { caches, batch, peer, far, direct, .. } = scratch;
         let Ok(copier) = self.copier_for(request, far, peer.as_ref()) else {
-            return batch.in_turn(self.silence());
+            return batch.in_turn(self.delay());
         };
         let copying = batch.begin(copier);
         let takes_recv = request.op.opcode().consumes_recv();
@@ -285,12 +289,14 @@ impl Requester {
             Refusal::Taking => self.unanswered(Obstacle::Taking),
             Refusal::Local => Outcome::Done(WcStatus::LocProtErr),
             Refusal::Fault(Fault::NoRecv) if self.qp_type == QpType::Rc => {
-                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) as u8 & 31))
+                Outcome::Wait(Obstacle::NoRecv(responder.qp.min_rnr_timer.load(Relaxed) & 31))
             }
             refusal => {
                 responder.blame_for(refusal, self.num, request, self.qp_type);
                 match (responder.refuse(refusal, self.qp_type), self.qp_type) {
-                    (WcStatus::Success, QpType::Uc | QpType::Ud) => Outcome::Undelivered,
+                    (WcStatus::Success, QpType::Uc | QpType::Ud) => {
+                        Outcome::Undelivered(refusal.drop_cause())
+                    }
                     (status, _) => Outcome::Done(status),
                 }
             }
@@ -302,8 +308,8 @@ impl Requester {
         self.unanswered(Obstacle::Silence)
     }
 
-    /// The result of a work request that gets no answer now, for a reason that only the software NIC has,
-    /// such as a lock that another process holds.
+    /// The result of a work request that gets no answer now, for a reason that only the software NIC has.
+    /// For example, another process holds a lock.
     pub(super) fn delay(&self) -> Outcome {
         self.unanswered(Obstacle::Delay)
     }
@@ -317,7 +323,10 @@ impl Requester {
     fn unanswered(&self, obstacle: Obstacle) -> Outcome {
         match self.qp_type {
             QpType::Rc => Outcome::Wait(obstacle),
-            QpType::Uc | QpType::Ud => Outcome::Undelivered,
+            QpType::Uc | QpType::Ud => Outcome::Undelivered(match obstacle {
+                Obstacle::Silence => DropCause::Unknown,
+                _ => DropCause::OutOfReach,
+            }),
         }
     }
 
@@ -337,8 +346,8 @@ impl Requester {
         Responder::of(self.process, place, qpn, takes_recv)
     }
 
-    /// Sets `scratch.peer` to the process of `qpn`, `None` for this process; `false` if there is no such
-    /// process.
+    /// Sets `scratch.peer` to the process of `qpn`, or to `None` for this process. Returns `false` if no
+    /// process has this QP number, or if the process cannot be reached.
     #[inline(always)]
     pub(super) fn find_peer(&self, scratch: &mut Scratch, qpn: u32) -> bool {
         let slot = slot_of(qpn);
@@ -355,8 +364,8 @@ impl Requester {
         scratch.peer.is_some()
     }
 
-    /// The copy record that a message to this peer needs. `None` if the message accesses no memory of the
-    /// peer's program. See [`Requester::find_copier`].
+    /// The copier that marks the copies of a message to this peer. `None` if the message accesses no memory
+    /// of the peer's program. See [`Requester::find_copier`].
     #[inline(always)]
     pub(super) fn copier_for<'a>(
         &self,
@@ -372,8 +381,8 @@ impl Requester {
         }
     }
 
-    /// This QP's copy record at a peer; `None` if all of the peer's copy records are in use. `far` keeps the
-    /// record for the next message.
+    /// The copier that marks this QP's copies at a peer. `None` if all copy records of the peer are in use.
+    /// `far` keeps the copier for the next message.
     #[inline(always)]
     fn find_copier<'a>(&self, far: &'a mut Option<Arc<Copier>>, peer: &Arc<Peer>) -> Option<&'a Arc<Copier>> {
         if !far.as_ref().is_some_and(|far| far.is_at(peer)) {
@@ -396,8 +405,8 @@ impl Requester {
     #[inline(always)]
     pub(super) fn verify(&self, responder: &Responder<'_>, route: &Route) -> Option<Verified> {
         let qp = responder.qp;
-        // `shown` contains the record's version. It is loaded first, because the owner changes the other
-        // fields before it stores a new version.
+        // `shown` contains the record's version. The version is loaded before the other fields, because the
+        // owner stores a new version after it has changed the other fields.
         let shown = qp.shown();
         if !receives(shown.state()) || qp.qp_type.load(Relaxed) != self.responder_type {
             return None;

@@ -1,8 +1,10 @@
-//! The responder's part of a work request, which the requester's thread carries out. The responder's part
-//! uses the records in the segment of the responder's process, and trusts none of them.
+//! The responder's part of a work request. The requester's thread carries out this part, too.
 //!
-//! The checks come in the order of the responder of `doorbell_transport` (IB specification vol. 1, 9.7.5).
-//! That crate also decides the effects of each fault.
+//! The responder's part uses the records in the segment of the responder's process. It trusts none of them,
+//! because any process of the user may have written them.
+//!
+//! The checks come in the order of `doorbell_transport`'s responder (IB specification vol. 1, 9.7.5). The
+//! crate `doorbell_transport` also decides the effects of each fault.
 
 use super::attempt::{Attempt, Outcome};
 use super::batch::Batch;
@@ -44,16 +46,19 @@ const EVENT_QP_REQ_ERR: u32 = 2;
 const EVENT_QP_ACCESS_ERR: u32 = 3;
 const EVENT_COMM_EST: u32 = 4;
 
-/// Maximum number of times that a READ is carried out. It is repeated if RECVs arrive meanwhile.
+/// Maximum number of times that a READ is carried out. A READ is repeated if messages have arrived during it.
 const READS: u32 = 8;
 
-/// A requester's caches: the regions of this process and of peers that were found last, and mappings of
-/// peers' memory. `carried` lists the sent messages whose payload may not be in place.
+/// A requester's caches.
 #[derive(Debug, Default)]
 pub(crate) struct Caches {
+    /// The regions of this process that were found last.
     pub(super) regions: RegionCache,
+    /// The regions of peers that were found last.
     pub(super) remote: RemoteCache,
+    /// Mappings of peers' memory.
     pub(super) views: ViewCache,
+    /// The sent messages whose payload may still wait in the receive queue.
     pub(super) carried: CarriedSends,
 }
 
@@ -82,15 +87,15 @@ pub(super) struct Responder<'a> {
     pub(super) segment: &'a Segment,
     pub(super) qp: &'a QpRecord,
     pub(super) qpn: u32,
-    /// Generations of the QP, and of its receive queue if the message takes a RECV. They were read before the
-    /// QP was found to take the message.
+    /// Generation of the QP. It was read before the QP was found to take the message.
     pub(super) generation: u32,
+    /// Generation of the QP's receive queue, read at that time, too; 0 if the message takes no RECV.
     pub(super) rq_generation: u32,
-    /// The SRQ that the message names (XRC). It need not belong to the QP's process.
+    /// The SRQ that the message names (XRC). The SRQ may belong to another process than the QP.
     pub(super) srq: Option<&'a XrcSrq<'a>>,
 }
 
-/// The SRQ that a request names, and the location of the QP that the request goes to.
+/// The SRQ that an XRC request names, and the location of the QP to which the request goes.
 #[derive(Clone, Copy)]
 pub(super) struct XrcSrq<'a> {
     pub(super) record: &'a RqRecord,
@@ -104,12 +109,13 @@ pub(super) struct XrcSrq<'a> {
 
 /// The destination of a SEND's header and payload.
 enum RecvBuffers<'a> {
-    /// The completion carries this many bytes. The process that takes the completion copies them to the
+    /// The RECV's slot carries this many bytes. The process that takes the completion copies them to the
     /// buffers.
     Carried(u32),
-    /// This many bytes go to these addresses, each with the number of its bytes.
+    /// This many bytes go to buffers that this process can access. Each buffer has an address and a number of
+    /// bytes.
     Reached(u32, Vec<(Far, usize)>),
-    /// The thread of another process must fill the buffers, because this process cannot access all of them.
+    /// The service thread of the owner must fill the buffers, because this process cannot access all of them.
     Served(&'a Link),
 }
 
@@ -146,8 +152,8 @@ impl<'a> Responder<'a> {
         takes_recv: bool,
     ) -> Option<Responder<'a>> {
         let qp = segment.qp(segment.index_of(qpn))?;
-        // Acquire, so that both generations are read before anything else of the QP. A reset in between
-        // changes the generations, and is detected in this way.
+        // Acquire: both generations are read before anything else of the QP. If the QP is reset later, the
+        // generations change. So a later comparison detects the reset.
         let rq_generation = match takes_recv {
             true => segment.rq(qp.rq.load(Acquire) as usize)?.generation.load(Acquire),
             false => 0,
@@ -163,8 +169,8 @@ impl<'a> Responder<'a> {
         verified: &Verified,
         message: &Message<'_>,
     ) -> Result<Attempt, Refusal> {
-        // An RC request waits for outstanding requests of the link. On UC, a message that would have to wait
-        // is lost.
+        // An RC request waits until the link has answered the outstanding requests of the QP. On UC, a
+        // message that would have to wait is lost.
         if message.qp_type == QpType::Uc
             && self.link().is_some_and(|link| link.is_behind(self.ticket(message)))
         {
@@ -234,9 +240,10 @@ impl<'a> Responder<'a> {
         Ok(Attempt::Over(Outcome::Done(WcStatus::Success)))
     }
 
-    /// Carries out a READ. The READ's completion comes after messages that the peer sent before the READ took
-    /// effect, and before messages that the peer sent afterwards. A message that arrives during the READ may
-    /// be of either kind, so the READ is repeated.
+    /// Carries out a READ. In the CQ, the READ's completion must follow messages that the peer sent before
+    /// the READ took effect. It must precede messages that the peer sent afterwards. A message that arrives
+    /// during the READ may be of either kind. So the READ is repeated after such a message, up to [`READS`]
+    /// times in all.
     fn read(&self, memory: FarMemory<'_>, message: &Message<'_>) -> Result<(), Refusal> {
         message.completing.enter(None);
         for _ in 0..READS {
@@ -248,8 +255,8 @@ impl<'a> Responder<'a> {
         Ok(())
     }
 
-    /// The link to the service thread of the responder's process, if this process cannot access all memory of
-    /// that process.
+    /// The link to the service thread of the owner. `None` if this process can access all memory of the
+    /// owner.
     #[inline(always)]
     fn link(&self) -> Option<&'a Link> {
         match self.owner {
@@ -287,7 +294,8 @@ impl<'a> Responder<'a> {
         self.far(&mut caches.views, &place, used, (offset, len))
     }
 
-    /// Finds a region that may be used in this way as a whole, and its location. The direct path keeps both.
+    /// Finds a region that may be used as a whole in this way, and the region's location. The direct path
+    /// keeps both.
     pub(super) fn region(
         &self,
         caches: &mut Caches,
@@ -299,8 +307,8 @@ impl<'a> Responder<'a> {
         Ok((region, *place, self.far(views, place, used, (0, place.region.len))?))
     }
 
-    /// Finds a region that may be used in this way as a whole, and its address in its own process. The direct
-    /// path keeps both, for RECVs.
+    /// Finds a region that may be used as a whole in this way, and the region's address in its own process.
+    /// The direct path keeps both, for RECVs.
     pub(super) fn buffer(
         &self,
         caches: &mut Caches,
@@ -311,7 +319,7 @@ impl<'a> Responder<'a> {
         Ok((VerifiedRegion::of(place, used)?, place.host))
     }
 
-    /// This process's number for the process with the memory; `u64::MAX` stands for this process itself.
+    /// This process's number for the owner; `u64::MAX` stands for this process itself.
     #[inline(always)]
     pub(super) fn process_number(&self) -> u64 {
         match self.owner {
@@ -336,7 +344,7 @@ impl<'a> Responder<'a> {
         self.srq.is_none() && self.is_target()
     }
 
-    /// Whether the QP is an XRC target. It has no SRQ of its own: each request names the SRQ.
+    /// Whether the QP is an XRC target. An XRC target has no SRQ of its own: each request names an SRQ.
     fn is_target(&self) -> bool {
         self.qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV
     }
@@ -438,8 +446,9 @@ impl<'a> Responder<'a> {
             let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
             self.process.word_locks().lock_word(word, pid).ok_or(Refusal::Silence)
         };
-        // As for a READ, the completion comes after messages that the peer sent before. The peer may react to
-        // the change of the word, so the completion is entered before the change.
+        // As for a READ, the completion must follow messages that the peer sent before the atomic took
+        // effect. The peer may react to the change of the word at once. So the completion is entered before
+        // the change.
         message.completing.enter(None);
         let has_late = || message.completing.move_back();
         let original = match target {
@@ -468,9 +477,9 @@ impl<'a> Responder<'a> {
     fn write_with_imm(&self, message: &Message<'_>, target: FarMemory<'_>) -> Result<(), Refusal> {
         let slots = self.slots()?;
         let len = message.request.len;
-        // The bytes are written only if a RECV is posted. On RC and UC, one sender uses the queue, so the
-        // RECV is still there after the WRITE. In an SRQ, another sender may take the last RECV meanwhile.
-        // The WRITE is then repeated.
+        // The bytes are written only if a RECV is posted. On RC and UC, a queue that is no SRQ has one
+        // sender, so the RECV is still there after the WRITE. In an SRQ, another sender may take the last
+        // RECV during the WRITE. The WRITE is then repeated.
         self.front(&slots)?;
         if len > 0 {
             message.completing.enter(None);
@@ -507,7 +516,8 @@ impl<'a> Responder<'a> {
                 Ok(RecvBuffers::Carried(total)) => self.take_and_carry(caches, front, message, total),
                 Ok(RecvBuffers::Reached(total, places)) => self.take_and_fill(front, message, total, &places),
                 Err(refusal) => match self.recv_refuses(refusal, &slots, &front, message) {
-                    // The fault belongs to this RECV, unless another sender has taken the RECV meanwhile.
+                    // The fault belongs to this RECV, unless another sender has taken the RECV since the
+                    // check.
                     Some(status) => match self.take(front, (self.failed(status), &Carried::none()), None) {
                         RecvTaken::Completed => RecvTaken::Refused(refusal),
                         taken => taken,
@@ -526,8 +536,8 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// The link through which the message was already sent, if the answer did not come in time. The message
-    /// may already have used up a RECV.
+    /// The link through which the message was sent before; `None` if it was not. The answer to the earlier
+    /// attempt did not come in time, but the message may already have taken a RECV.
     #[inline(always)]
     pub(super) fn has_asked(&self, message: &Message<'_>) -> Option<&'a Link> {
         self.link().filter(|link| link.has_asked(self.ticket(message)))
@@ -574,7 +584,8 @@ impl<'a> Responder<'a> {
         rq.and_then(|rq| Slots::of(self.segment, rq)).ok_or(Refusal::Silence)
     }
 
-    /// The oldest untaken RECV of the queue. Refuses with `CqFull` if the queue is a lane whose CQ is full.
+    /// The oldest RECV of the queue that no message has taken. Refuses with `CqFull` if the queue is a lane
+    /// and the lane's CQ is full.
     #[inline(always)]
     fn front<'s>(&self, slots: &'s Slots<'s>) -> Result<Front<'s>, Refusal> {
         let front = slots.front(self.rq_generation).map_err(|none| match none {
@@ -643,7 +654,7 @@ impl<'a> Responder<'a> {
         })
     }
 
-    /// Takes a RECV and completes it. The completion carries the payload.
+    /// Takes a RECV and completes it. The RECV's slot carries the payload.
     #[inline(always)]
     fn take_and_carry(
         &self,
@@ -743,7 +754,7 @@ impl<'a> Responder<'a> {
     }
 
     /// Takes a RECV and completes it. `message` is the message that the RECV receives; `None` if the RECV
-    /// fails. If the message invalidates a window, this happens before the completion.
+    /// fails. A message that invalidates a window does so before the completion.
     #[inline(always)]
     fn take(
         &self,
@@ -841,7 +852,7 @@ impl<'a> Responder<'a> {
         fault.recv_status(qp_type, self.qp.uses_srq.load(Relaxed) != 0)
     }
 
-    /// Carries out the effects of a refusal at the responder; returns the status for the requester.
+    /// Carries out the effects of a refusal at the responder. Returns the status for the requester.
     pub(super) fn refuse(&self, refusal: Refusal, qp_type: QpType) -> WcStatus {
         let rc = qp_type == QpType::Rc;
         let (nak, fatal) = match refusal {
@@ -916,7 +927,8 @@ pub(super) fn receives(state: u32) -> bool {
     QpState::from_c(state).is_some_and(takes_requests)
 }
 
-/// Fills a buffer with `len` bytes of header and pieces, from byte `from` of the two together on.
+/// Fills a buffer with `len` bytes of a message, from its byte `from` on. The message consists of the header
+/// and the pieces.
 fn fill_buffer(header: &[u8], pieces: &[Piece], from: usize, len: usize, far: Far) -> Result<(), Refusal> {
     let mut parts = Vec::with_capacity(pieces.len() + 1);
     let (mut skip, mut left) = (from, len);

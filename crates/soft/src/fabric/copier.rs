@@ -1,6 +1,6 @@
-//! The requesters of this process. Each requester accesses the memory of one process, and has a copy record
-//! in the segment of that process. The record shows whether a copy runs, so that a process that revokes
-//! access to its memory can wait for the copy.
+//! Copiers. A copier marks the copies from and to the memory of one process. It has a copy record in the
+//! segment of that process, and the record shows whether a copy runs. So a process that revokes access to its
+//! memory can wait for the copy (`memory/copies.rs`).
 
 use super::peer::Peer;
 use super::spare_copies::SpareCopies;
@@ -21,8 +21,8 @@ pub(crate) struct CopyHolder {
     pub(super) takes_fence: bool,
 }
 
-/// A requester that accesses the memory of one process. One thread at a time uses a requester: either the
-/// thread holds the lock of a queue, or the requester belongs to this thread alone.
+/// Marks copies from and to the memory of one process. One thread at a time uses a copier: either the thread
+/// holds the lock of a queue, or the copier belongs to this thread alone.
 #[derive(Debug)]
 pub(crate) struct Copier {
     at: CopiedProcess,
@@ -31,7 +31,7 @@ pub(crate) struct Copier {
     fence: CopyFence,
 }
 
-/// The process whose memory a requester accesses.
+/// The process from and to which a copier's copies go.
 #[derive(Debug)]
 enum CopiedProcess {
     This(&'static SpareCopies),
@@ -54,7 +54,7 @@ impl CopiedProcess {
 }
 
 impl Copier {
-    /// A requester that accesses memory of this process. `None` if all copy records are in use.
+    /// A copier for memory of this process. `None` if all copy records are in use.
     pub(super) fn own(
         (segment, spare): (&'static Segment, &'static SpareCopies),
         holder: CopyHolder,
@@ -63,7 +63,7 @@ impl Copier {
         Copier::new(segment, CopiedProcess::This(spare), holder, is_gone)
     }
 
-    /// A requester that accesses memory of a peer. `None` if all copy records are in use.
+    /// A copier for memory of a peer. `None` if all copy records of the peer are in use.
     pub(super) fn at(
         peer: &Arc<Peer>,
         holder: CopyHolder,
@@ -86,12 +86,13 @@ impl Copier {
         Some(Arc::new(Copier { at, index, record, fence }))
     }
 
-    /// Whether the requester accesses memory of this peer.
+    /// Whether the copier is for memory of this peer.
     pub(crate) fn is_at(&self, peer: &Arc<Peer>) -> bool {
         matches!(&self.at, CopiedProcess::Peer(own) if Arc::ptr_eq(own, peer))
     }
 
-    /// Begins a copy. The caller checks the rights of the copy after this call.
+    /// Marks that a copy runs, until the result is dropped. The caller checks the rights of the copy after
+    /// this call.
     #[inline(always)]
     pub(crate) fn begin(self: &Arc<Self>) -> Copying<'_> {
         self.record().begin(self.fence);
@@ -118,12 +119,12 @@ impl Drop for Copier {
     }
 }
 
-/// A copy that runs until this is dropped.
+/// The mark that a copy runs. Dropping the value removes the mark.
 #[derive(Debug)]
 pub(crate) struct Copying<'a>(&'a Arc<Copier>);
 
 impl Copying<'_> {
-    /// Converts this into a value that borrows nothing. The copy runs on.
+    /// Converts the mark into a value that borrows nothing. The copy still counts as running.
     pub(crate) fn keep(self) -> KeptCopying {
         let kept = KeptCopying(self.0.clone());
         forget(self);
@@ -138,7 +139,7 @@ impl Drop for Copying<'_> {
     }
 }
 
-/// A copy that runs until this is dropped.
+/// As [`Copying`], but borrows nothing.
 #[derive(Debug)]
 pub(crate) struct KeptCopying(Arc<Copier>);
 

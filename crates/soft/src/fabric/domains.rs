@@ -1,9 +1,9 @@
 //! XRC domains. Processes that open one file share its domain (ibv_open_xrcd(3)).
 //!
-//! A domain is identified by a hash of the file's device and inode numbers. This number selects a byte
-//! position far behind the end of the registry's file. Each process that has the domain open holds a shared
-//! lock on this byte. So every process can test whether any process has the domain open. The kernel releases
-//! the lock of a process that is killed.
+//! A domain's number is a hash of the file's device and inode numbers. The number selects a byte position far
+//! behind the end of the registry's file. Each process that has the domain open holds a shared lock on this
+//! byte. So every process can test whether any process has the domain open. The kernel releases the lock of a
+//! process that is killed.
 
 use super::registry::Registry;
 use crate::errno::{EAGAIN, EINVAL, Errno};
@@ -22,8 +22,8 @@ const PRIVATE: u64 = 1 << 63;
 /// Offset and number of the bytes in the registry's file whose locks stand for domains.
 const LOCKS_AT: u64 = 1 << 62;
 const LOCKS: u64 = 1 << 62;
-/// How long an open waits for another process's exclusive lock. That process tests whether it is the first to
-/// open the domain.
+/// How long a call that opens a domain waits while another process holds an exclusive lock. The other process
+/// holds this lock while it tests whether it is the first to open the domain.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The number of a domain; never 0.
@@ -74,9 +74,11 @@ pub(crate) struct Opening {
 pub(crate) struct Domains(Mutex<HashMap<DomainId, u32>>);
 
 impl Domains {
-    /// Opens a domain. Fails like the kernel: with `EINVAL` if the domain is open but must be created, and
-    /// with `EAGAIN` if it is not open and may not be created. `EAGAIN` also means that the domain's lock was
-    /// not free in time. `slot` is this process's slot in the registry.
+    /// Opens a domain. `slot` is this process's slot in the registry.
+    ///
+    /// Fails like the kernel: with `EINVAL` if the domain must be created but is open, and with `EAGAIN` if
+    /// it may not be created and is not open. `EAGAIN` also means that the domain's lock was not free in
+    /// time.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         // A counter: it orders nothing.
         static NEXT: AtomicU32 = AtomicU32::new(1);

@@ -95,8 +95,8 @@ fn remove_if_dead(directory: &Path) -> io::Result<()> {
     }
     match open(&directory.join(ALIVE), OpenOptions::new().read(true)) {
         Ok(alive) => remove_if_unused(directory, &alive),
-        // The file is missing. A process is creating the fabric, or a process exited before it created the
-        // file, or a process created another file after the last process left.
+        // The file is missing. There are three possible reasons: A process is creating the fabric. A process
+        // exited before it created the file. A process created another file after the last process left.
         Err(error) if error.kind() == io::ErrorKind::NotFound => match std::fs::remove_dir(directory) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => match lock_alive(directory)? {
                 Some(alive) => remove_if_unused(directory, &alive),
@@ -144,8 +144,8 @@ fn remove_shown(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// This process's hold on the fabric's folder by [`pin`]: the PID in the upper half, and the locked file's
-/// descriptor in the lower half; 0 without a hold. A child of fork(2) has another PID, so the parent's value
+/// This process's hold on the fabric's folder by [`pin`]; 0 without a hold. The upper half is the PID, and
+/// the lower half is the locked file's descriptor. A child of fork(2) has another PID, so the parent's value
 /// is no hold of the child. Relaxed: the word is complete in itself, and orders nothing.
 static PINNED: AtomicU64 = AtomicU64::new(0);
 

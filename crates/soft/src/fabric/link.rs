@@ -1,10 +1,16 @@
-//! The link to the service thread of another process. That thread accesses its process's memory on behalf of
-//! this process, which cannot access that memory itself.
+//! The link to the service thread of a peer. This process cannot access the peer's memory itself, so it sends
+//! requests to the service thread.
 //!
-//! A link has at most one outstanding request. A caller stops waiting for the answer after 50 ms, because the
-//! other process may be stopped. The request then stays outstanding, and the link sends no other request
-//! except wake-ups. The next caller first looks for the missing answer. So each request is carried out once,
-//! however often its work request is retried.
+//! A link has at most one outstanding request. A caller waits for the answer:
+//! - The wait begins when the request is sent.
+//! - It ends when the answer arrives, or when the peer has exited.
+//! - It takes at most 50 ms, because the peer may be stopped.
+//!
+//! If the caller stops waiting, the request stays outstanding. Until its answer arrives, the link sends no
+//! other request except wake-ups. The next caller first looks for the missing answer, and the link keeps an
+//! answer that came late. A work request that is retried takes the late answer of its earlier attempt. So
+//! each request is carried out once, however often its work request is retried. A READ has no effect at the
+//! peer, so the link may drop its late answer and send the READ again.
 
 use super::member::FabricMember;
 use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
@@ -75,20 +81,24 @@ pub(crate) enum SendOperand {
     InvalidatedKey(u32),
 }
 
-/// Flags of a DELIVER. `HAS_IMM`: the request has an operand, which is immediate data unless `INVALIDATES` is
-/// set too. `INVALIDATES`: the operand is the rkey to invalidate, in network byte order.
+/// Flag of a DELIVER: the request has an operand. The operand is immediate data, unless `INVALIDATES` is set,
+/// too.
 const HAS_IMM: u32 = 1;
+/// Flag of a DELIVER: see [`Delivery::solicited`].
 const SOLICITED: u32 = 1 << 1;
+/// Flag of a DELIVER: see [`Delivery::has_grh`].
 const HAS_GRH: u32 = 1 << 2;
+/// Flag of a DELIVER: the operand is the rkey to invalidate, in network byte order.
 const INVALIDATES: u32 = 1 << 3;
 /// The lowest bit of the service level.
 const SL_AT: u32 = 8;
 
-/// Describes the delivery of a message that was sent in parts. A DELIVER has this as its words.
+/// Describes the delivery of a message that was sent in parts. It is encoded in the words of a DELIVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// The receiving QP and its generation.
+    /// Number of the receiving QP.
     pub(crate) to: u32,
+    /// Generation of the receiving QP's number.
     pub(crate) generation: u32,
     /// Number of the sending QP.
     pub(crate) from: u32,
@@ -165,9 +175,11 @@ pub(crate) struct Link {
 /// Requests and answers of a link.
 #[derive(Debug, Default)]
 struct LinkRequests {
+    /// Number of the last request that was sent.
     sequence: u64,
     /// The outstanding request that no caller waits for any more; `None` without such a request.
     left: Option<Name>,
+    /// Answers that arrived after their callers had stopped waiting.
     late: VecDeque<(Name, WireMessage)>,
 }
 
@@ -218,8 +230,8 @@ impl Meeting {
         self.member == *member
     }
 
-    /// Receives the answer; `Err(Ok(self))` if it has not arrived yet. The first call waits 50 ms for the
-    /// answer, and later calls do not wait.
+    /// Receives the answer. Returns `Err(Ok(self))` if the answer has not arrived yet. The first call waits
+    /// at most 50 ms for the answer, and later calls do not wait.
     pub(crate) fn end(mut self) -> Result<Met, io::Result<Meeting>> {
         let time = if std::mem::replace(&mut self.waited, true) { Duration::ZERO } else { GIVE_UP };
         wire::wait(&self.socket, time);
@@ -353,8 +365,8 @@ impl Link {
         self.reached(ticket).is_some()
     }
 
-    /// Whether a request of another work request of the same QP is outstanding. `ticket` must then wait,
-    /// because the requests of a QP are carried out in order.
+    /// Whether the link has an outstanding request of another work request of the ticket's QP. The ticket's
+    /// work request must then wait, because the requests of a QP are carried out in order.
     #[cold]
     pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
         let mut asked = lock(&self.asked);
@@ -362,17 +374,19 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte at which a work request continues, if one of its requests is outstanding or was answered
-    /// late.
+    /// The byte of the message at which a work request continues. `None` if none of its requests is
+    /// outstanding or was answered late.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
         left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
     }
 
-    /// Sends a request and waits 50 ms for the answer. Fails with `Gone` if the answer does not arrive by
-    /// then, if an earlier request is still outstanding, or if the peer has exited. If an earlier call
-    /// already sent this request, the call returns the late answer and does not send the request again.
+    /// Sends a request and waits at most 50 ms for the answer. If an earlier call has sent this request, the
+    /// call returns the late answer and does not send the request again.
+    ///
+    /// Fails with `Gone` in three cases: the answer does not arrive in time, an earlier request is still
+    /// outstanding, or the peer has exited.
     fn ask(
         &self,
         name: Name,
@@ -402,9 +416,11 @@ impl Link {
         answer.and_then(judged)
     }
 
-    /// Receives the answer to the request that no caller waits for. Does nothing without such a request.
-    /// Fails with `Gone` if the answer has not arrived. An answer with the data of a READ is kept only if it
-    /// belongs to request `name`. Otherwise it is dropped, because the READ can be repeated.
+    /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
+    /// request. Fails with `Gone` if the answer has not arrived.
+    ///
+    /// The answer is kept for a later call. Only an answer with the data of a READ is dropped, because the
+    /// READ can be repeated. The answer to request `name` is kept in any case.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

@@ -1,6 +1,7 @@
 //! Locks on bytes of a file (`F_OFD_SETLK` of fcntl(2)). A lock belongs to an open file description. The lock
-//! ends when the last process with this description exits, for whatever reason. No process waits for a lock,
-//! because the holder may be stopped. The calls are libc's, because std and rustix lock whole files only.
+//! ends at the latest when the last process with this description exits, for whatever reason. No process
+//! waits for a lock, because the holder may be stopped. The calls use libc, because std and rustix lock whole
+//! files only.
 
 use std::fs::File;
 use std::io;

@@ -2,14 +2,17 @@
 //! memory itself, for example by shmget(2) or memfd_create(2).
 //!
 //! Peers do not announce such memory. On the first access to a peer's region, this process asks the kernel
-//! which object the peer has mapped there (`maps`). So no record of a peer can make this process map anything
-//! but memory of that peer. Only memory that cannot disappear is mapped:
-//! - System V segments, which never change their size;
+//! which memory object the peer has mapped at the region's addresses (`maps`). So no record of a peer can
+//! make this process map anything but memory of that peer.
+//!
+//! This process maps only memory that cannot disappear:
+//! - System V segments, because they never change their size;
 //! - memfds that are sealed with `F_SEAL_SHRINK`, if the peer still has a file descriptor for them.
 //!
 //! Any other file, for example of shm_open(3), may be truncated at any time, even by a program that means no
-//! harm. An access would then kill this process with SIGBUS. Sealing the file here would restrict the program
-//! that owns the file. Such memory is accessed like private memory.
+//! harm. An access to a mapping of this file would then kill this process with SIGBUS. If this process sealed
+//! the file, it would restrict the program that owns the file. So memory of any other file is accessed like
+//! private memory.
 
 use super::member::FabricMember;
 use crate::memory::maps;

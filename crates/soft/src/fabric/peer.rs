@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Another process that this process has opened, and its segment.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Number of its slot among the processes that use the device.
+    /// Number of the peer's slot in the registry.
     pub(crate) slot: u32,
     pub(crate) member: FabricMember,
     pub(crate) segment: Segment,
@@ -29,7 +29,7 @@ pub(crate) struct Peer {
     /// Link to the peer's service thread, which accesses the peer's memory for this process. `None` if the
     /// kernel lets this process access that memory itself.
     pub(crate) link: Option<Link>,
-    /// Spare copy records in the peer's segment, held by this process and used by no requester.
+    /// Spare copy records in the peer's segment: this process holds them, and no copier uses them.
     pub(super) spare_copies: SpareCopies,
     /// pidfd that reports the peer's exit at once. `None` if the kernel has no pidfds, or if pidfds would
     /// take too many file descriptors.

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Write ends of all pipes of this process.
 static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
@@ -19,6 +21,24 @@ static PIPES: Anew<Vec<RawFd>> = Anew::new(Vec::new());
 pub(crate) struct EventPipe {
     read: OwnedFd,
     write: OwnedFd,
+    reads: Arc<PipeReads>,
+}
+
+/// How many reads of a pipe have begun and ended, to find out whether a thread waits in one.
+#[derive(Debug, Default)]
+pub(crate) struct PipeReads {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl PipeReads {
+    /// The numbers of reads that have begun and ended, if a thread is in a read. If two calls return equal
+    /// numbers, the thread was in the read all the time.
+    pub(crate) fn current(&self) -> Option<(u64, u64)> {
+        // Relaxed: the numbers order nothing. If they are old, the next call sees new ones.
+        let (ended, begun) = (self.ended.load(Relaxed), self.begun.load(Relaxed));
+        (begun != ended).then_some((begun, ended))
+    }
 }
 
 impl EventPipe {
@@ -27,7 +47,7 @@ impl EventPipe {
         // A full pipe must not block a process that completes a work request.
         fcntl_setfl(&write, OFlags::NONBLOCK)?;
         PIPES.lock().push(write.as_raw_fd());
-        Ok(EventPipe { read, write })
+        Ok(EventPipe { read, write, reads: Arc::default() })
     }
 
     /// The read end, for the program to wait on.
@@ -41,11 +61,19 @@ impl EventPipe {
         self.write.as_raw_fd() as u32 + 1
     }
 
+    /// The reads of this pipe.
+    pub(crate) fn reads(&self) -> Arc<PipeReads> {
+        self.reads.clone()
+    }
+
     /// Reads the next event. The call blocks until an event arrives, unless the program has made the read end
     /// non-blocking.
     pub(crate) fn next(&self) -> io::Result<EventRecord> {
         let mut bytes = [0; EVENT_BYTES];
-        match rustix::io::read(&self.read, &mut bytes)? {
+        self.reads.begun.fetch_add(1, Relaxed);
+        let read = rustix::io::read(&self.read, &mut bytes);
+        self.reads.ended.fetch_add(1, Relaxed);
+        match read? {
             EVENT_BYTES => Ok(EventRecord::from_bytes(bytes)),
             _ => Err(Errno::IO.into()),
         }
@@ -59,9 +87,11 @@ impl Drop for EventPipe {
     }
 }
 
-/// Writes an event to the pipe that a record of `owner` names, if the record names a pipe. `false` if this
-/// process cannot open a file now, or if the socket to the peer's service thread is full; a later call may
-/// succeed. Any other event that cannot be written is lost, because its reader has exited or does not read.
+/// Writes an event to the pipe that a record of `owner` names, if the record names a pipe.
+///
+/// Returns `false` if a later call may succeed: this process cannot open a file now, or the socket to the
+/// peer's service thread is full. Any other event that cannot be written is lost, because the reader of the
+/// pipe has exited or does not read.
 pub(crate) fn tell(owner: Owner<'_>, fd_in_record: u32, event: EventRecord) -> bool {
     let Some(fd) = fd_in_record.checked_sub(1) else { return true };
     match owner {

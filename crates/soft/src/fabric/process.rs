@@ -40,7 +40,7 @@ const FIRST_QPS: usize = 1 << 10;
 /// first device is opened, and never freed.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Number of this process's slot among the processes that use the device.
+    /// Number of this process's first slot in the registry.
     pub(crate) slot: u32,
     pub(crate) segment: &'static Segment,
     pub(crate) heap: Heap,
@@ -56,11 +56,12 @@ pub(crate) struct Process {
     pub(crate) progress: Progress,
     /// The number under which this process claims RECVs.
     pub(crate) claimer: u32,
-    /// This process as the holder of copy records, and the spare copy records of its own segment.
+    /// This process as the holder of copy records.
     copies: CopyHolder,
+    /// Spare copy records in this process's own segment: this process holds them, and no copier uses them.
     spare_copies: SpareCopies,
-    /// Copies to or from this process's memory that no call waits for any more: the counts in their copy
-    /// records, by the records' indices.
+    /// Copies from and to this process's memory that calls have given up (`revoking`). The keys are indices
+    /// of copy records, and the values are the counts in these records.
     pub(super) given_up: Mutex<HashMap<usize, u64>>,
     word_mutexes: WordMutexes,
     /// The name of the socket for requests of peers, if this process has one.
@@ -68,8 +69,8 @@ pub(crate) struct Process {
     registry: Registry,
     /// This process's entry in the registry.
     member: FabricMember,
-    /// Peers that have not answered yet, by their slots. A thread that opens a peer holds the lock, so that
-    /// no other thread opens this peer too.
+    /// Peers that have not identified themselves yet, by their slots. A thread that opens a peer holds the
+    /// lock, so that no other thread opens this peer, too.
     meetings: Mutex<HashMap<u32, Meeting>>,
     /// PID of the process that was met last in each slot; 0 if the process may be in another PID namespace.
     met: Mutex<HashMap<u32, u32>>,
@@ -94,7 +95,9 @@ impl Process {
         let process: &'static Process = Box::leak(Box::new(process));
         if let Some(listener) = listener {
             let Process { member, segment, ref regions, .. } = *process;
-            let (copier, words) = (process.copier()?, process.word_locks());
+            let copier =
+                process.copier().map_err(|errno| explain(std::io::Error::from_raw_os_error(errno.0)))?;
+            let words = process.word_locks();
             let served = ServedProcess { member, segment, regions, copier, words };
             service::start(served, listener).map_err(explain)?;
         }
@@ -170,15 +173,14 @@ impl Process {
         (claimer(&member) == who && member.has_pid()).then_some(member.pid)
     }
 
-    /// A requester of this process that accesses memory of this process. Fails with `ENOMEM` if all copy
-    /// records of this process are in use.
+    /// A copier of this process for memory of this process. Fails with `ENOMEM` if all copy records of this
+    /// process are in use.
     pub(crate) fn copier(&'static self) -> Result<Arc<Copier>, Errno> {
         let own = (self.segment, &self.spare_copies);
         Copier::own(own, self.copies, |holder| self.is_gone(holder - 1)).ok_or(ENOMEM)
     }
 
-    /// A requester of this process that accesses memory of a peer. `None` if all copy records of the peer are
-    /// in use.
+    /// A copier of this process for memory of a peer. `None` if all copy records of the peer are in use.
     pub(crate) fn copier_at(&self, peer: &Arc<Peer>) -> Option<Arc<Copier>> {
         Copier::at(peer, self.copies, |holder| self.is_gone(holder - 1))
     }
@@ -287,8 +289,9 @@ impl Process {
         member.map_or((0, 0), |member| (member.number(), claimer(&member)))
     }
 
-    /// PID of the process that was last met under this QP number's slot, or has this slot now. 0 if the
-    /// fabric may span PID namespaces; `None` if no such process is known.
+    /// PID of the process that this process last met in the slot of this QP number. If it has met none, the
+    /// PID of the process that has the slot now. `None` if there is no such process. 0 if the fabric may span
+    /// PID namespaces.
     pub(crate) fn last_seen(&self, qpn: u32) -> Option<u32> {
         if self.is_own(qpn) {
             return Some(std::process::id());

@@ -1,7 +1,8 @@
 //! Retries work requests that could not be carried out when they were posted.
 //!
-//! The program's own threads retry these work requests when they poll. A helper thread retries them too, and
-//! also detects peers that exit. The process starts this thread when it is first needed.
+//! The program's own threads retry these work requests when they poll. A *helper thread* retries them, too.
+//! The helper thread also detects peers that exit, and notifies sleeping programs that missed a completion.
+//! The process starts this thread when it is first needed.
 
 use super::peer::Peer;
 use crate::sync::lock;
@@ -12,19 +13,22 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest and the shortest sleep of the helper thread while a work request waits. The longest is short
-/// because a QP may be destroyed meanwhile.
+/// The longest sleep of the helper thread while a work request waits. It is short because a QP may be
+/// destroyed meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// The shortest sleep of the helper thread while a work request waits.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 /// The epoll(7) data of the event that wakes the thread. The data of a peer's event is the peer's address.
 const WAKE: u64 = 0;
-/// Period of two checks. The first finds exited peers whose exit causes no event. The second finds sleeping
-/// programs that were not notified of a completion.
+/// Period of two checks of the helper thread. One check finds exited peers, because the exit of some peers
+/// causes no event. The other check finds sleeping programs that were not notified of a completion.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Polls try to start the thread at most once in this time, because an attempt that fails is costly.
+const START_EVERY: Duration = Duration::from_millis(100);
 
 /// An object with work requests that could not be carried out yet.
 pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
@@ -32,8 +36,8 @@ pub(crate) trait Waiting: std::fmt::Debug + Send + Sync {
     fn advance(&self) -> Option<Instant>;
 
     /// Whether a work request waits, or may begin to wait at this moment. The call never blocks, because its
-    /// caller holds the lock of the list of waiting objects. An object that begins to wait acquires that lock
-    /// after its own.
+    /// caller holds the lock of the list of waiting objects. An object that begins to wait acquires the lock
+    /// of the list after its own lock.
     fn waits(&self) -> bool;
 }
 
@@ -47,8 +51,8 @@ pub(crate) trait Sleeping: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Progress {
     waiting: Mutex<Vec<Arc<dyn Waiting>>>,
-    /// Length of `waiting`. A poll tests it without the lock. A hint that orders nothing: a
-    /// poll that finds objects acquires the lock.
+    /// Length of `waiting`. A poll tests the length without the lock. The length is a hint that orders
+    /// nothing: a poll that finds objects acquires the lock.
     count: AtomicUsize,
     /// Living peers that this process has met, by their slots.
     peers: Mutex<HashMap<u32, Watched>>,
@@ -60,6 +64,10 @@ pub(crate) struct Progress {
     all: OwnedFd,
     /// Whether the thread runs.
     started: Mutex<bool>,
+    /// A copy of `started`, which is read without the lock.
+    runs: AtomicBool,
+    /// The last time when the thread could not be started.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// A peer that may exit.
@@ -87,6 +95,8 @@ impl Progress {
             wake,
             all,
             started: Mutex::new(false),
+            runs: AtomicBool::new(false),
+            failed: Mutex::default(),
         })
     }
 
@@ -99,6 +109,12 @@ impl Progress {
         }
         drop(waiting);
         self.wake();
+    }
+
+    /// Whether work requests wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        // Relaxed: the caller looks again later.
+        self.count.load(Relaxed) > 0
     }
 
     /// Retries waiting work requests on the program's own thread.
@@ -149,6 +165,26 @@ impl Progress {
         self.wake();
     }
 
+    /// Checks an object like [`Progress::look_at`], but only once the thread runs for another reason.
+    pub(crate) fn look_at_later(&self, what: Weak<dyn Sleeping>) {
+        lock(&self.sleeping).push(what);
+    }
+
+    /// Starts the thread if it does not run. Does nothing if an attempt has failed less than [`START_EVERY`]
+    /// ago.
+    #[inline]
+    pub(crate) fn start(&'static self) {
+        // Relaxed: an old value only leads to another call of `wake`.
+        if !self.runs.load(Relaxed) && self.may_start() {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn may_start(&self) -> bool {
+        lock(&self.failed).is_none_or(|failed| failed.elapsed() >= START_EVERY)
+    }
+
     /// Checks all sleeping objects.
     fn look(&self) {
         let all = lock(&self.sleeping).clone();
@@ -194,6 +230,8 @@ impl Progress {
         if !*started {
             // If the thread cannot be started now, the next call tries again. The program's polls help too.
             *started = start(self);
+            self.runs.store(*started, Relaxed);
+            *lock(&self.failed) = (!*started).then(Instant::now);
         }
         drop(started);
         // The write fails if the counter is full, but then the thread wakes anyway.
@@ -233,4 +271,19 @@ fn id_of(peer: &Arc<Peer>) -> u64 {
 /// readable.
 pub(crate) fn wait_for(all: &OwnedFd, file: impl AsFd, id: u64) -> io::Result<()> {
     Ok(epoll::add(all, file, epoll::EventData::new_u64(id), epoll::EventFlags::IN)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_seldom_try_to_start_a_thread_that_cannot_start() {
+        let progress = Progress::new().expect("there are descriptors");
+        assert!(progress.may_start());
+        *lock(&progress.failed) = Some(Instant::now() + START_EVERY);
+        assert!(!progress.may_start());
+        *lock(&progress.failed) = Instant::now().checked_sub(START_EVERY);
+        assert!(progress.may_start());
+    }
 }

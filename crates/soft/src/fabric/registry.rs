@@ -1,9 +1,12 @@
 //! The registry, in which the processes of one user find each other.
 //!
-//! The registry is a file in the fabric's folder with a slot for each process. The slot's number is part of
-//! the process's QP numbers. A process locks the bytes of its slot until it exits. No process waits for such
-//! a lock, because the holder may be stopped. The file is never mapped, because a reader of a mapping would
-//! crash if another process truncated the file.
+//! The registry is a file in the fabric's folder. It has a *slot* for each process, with the data by which
+//! peers find the process. The slot's number is part of the process's QP numbers. A process with many QPs has
+//! several slots.
+//!
+//! A process locks the bytes of its slots until it exits. No process waits for such a lock, because the
+//! holder may be stopped. The file is never mapped, because a reader of a mapping would crash if another
+//! process truncated the file.
 
 use super::folder::{FabricFolder, in_own};
 use super::locks;
@@ -24,8 +27,8 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a slot in the file.
 const SLOT_BYTES: u64 = size_of::<MemberSlot>() as u64;
-/// Offset of the marks in the file, behind the slots. Each slot has a mark of one byte, which is nonzero if
-/// the slot's process may have QPs in multicast groups. Senders to groups read only the segments of marked
+/// Offset of the marks in the file, behind the slots. Each slot has a mark of one byte. The mark is nonzero
+/// if the slot's process may have QPs in multicast groups. Senders to groups read only the segments of marked
 /// processes.
 const IN_GROUPS_AT: u64 = PROCESSES as u64 * SLOT_BYTES;
 
@@ -118,9 +121,9 @@ impl Registry {
         locks::is_locked(self.file.get(), at..at + 1)
     }
 
-    /// Acquires a lock on a byte for this process, in place of any lock that it holds there; `false` if
-    /// another process's lock excludes this one. An `alone` lock is exclusive, and all other locks are
-    /// shared. The lock ends when the process exits.
+    /// Acquires a lock on a byte for this process, in place of any lock that this process holds on the byte.
+    /// Returns `false` if the lock of another process excludes the new lock. The lock is exclusive if `alone`
+    /// is set, and shared otherwise. It ends when this process exits.
     pub(crate) fn lock_byte(&self, at: u64, alone: bool) -> io::Result<bool> {
         locks::lock(self.file.get(), at..at + 1, !alone)
     }
@@ -176,8 +179,8 @@ impl Registry {
         }
     }
 
-    /// Whether `member`, the process in a slot, has exited: the slot has another process, or the slot is not
-    /// locked. The call opens no file.
+    /// Whether `member`, which was found in a slot, has exited. This is so if the slot now has another
+    /// process, or if the slot is not locked. The call opens no file.
     pub(crate) fn has_ended(&self, slot: u32, member: &FabricMember) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
         is_other || locks::is_locked(self.file.get(), self.bytes(slot)).is_ok_and(|locked| !locked)

@@ -1,9 +1,14 @@
-//! Revocation of access to memory of this process. A call that revokes access waits for the copies that may
-//! still use it.
+//! Revocation of access to memory of this process. A call of the program that revokes access waits for the
+//! copies that may still use the revoked rights.
 //!
-//! A copy runs until its bytes are moved, which includes the time that its thread waits for a processor. A
-//! call gives up a copy whose process is stopped, because that process may stay stopped forever. It also
-//! gives up any copy after 10 s. Nothing can keep the process from continuing such a copy later.
+//! The wait for a copy
+//! - begins when the rights are revoked, if the copy record shows that the copy runs;
+//! - ends when the copy's bytes are moved, or when the process of the copy has exited;
+//! - takes at most 10 s. It takes at most 50 ms after this process has found the process of the copy stopped,
+//!   because that process may stay stopped forever.
+//!
+//! After this time, the call gives the copy up. Nothing can keep the process of the copy from continuing the
+//! copy later.
 
 use super::process::Process;
 use crate::memory::copies::{RunningCopy, running};
@@ -23,9 +28,9 @@ const STOPPED: Duration = Duration::from_millis(50);
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// Time between checks of the processes that copy.
 const LOOK: Duration = Duration::from_millis(1);
-/// Number of checks of the copy records before the thread yields its processor, and its sleep between checks
-/// after the first [`LOOK`].
+/// Number of checks of the copy records before the thread yields its processor.
 const SPINS: u32 = 200;
+/// Sleep between checks after the first [`LOOK`].
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// A copy that a revoking call waits for.
@@ -44,9 +49,9 @@ impl Process {
         self.wait_for_copies(call);
     }
 
-    /// Waits until all copies that began before this call have ended. A copy is given up after 10 s, or once
-    /// its process has been stopped for 50 ms. Each copy that is given up is reported on standard error.
-    /// `call` names the program's call in that message.
+    /// Waits until all copies that began before this call have ended. Gives up a copy after 10 s, or once its
+    /// process has been stopped for 50 ms. Reports each copy that it gives up on standard error. `call` names
+    /// the program's call in this message.
     pub(crate) fn wait_for_copies(&self, call: &str) {
         reach(Point::Revoked);
         // The caller has changed the rights. After the fence, each copy that does not see this change appears
@@ -88,7 +93,8 @@ impl Process {
         }
     }
 
-    /// Whether the copy will never end, because its process has exited, or must be given up.
+    /// Whether the wait for a copy is over, although the copy has not ended. This is so if the copy's process
+    /// has exited, or if the copy must be given up.
     fn is_over(&self, awaited: &mut AwaitedCopy, begin: Instant, now: Instant, call: &str) -> bool {
         let AwaitedCopy { copy, stopped } = awaited;
         let Some(record) = self.segment.copy(copy.index) else { return true };

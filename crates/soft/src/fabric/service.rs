@@ -1,5 +1,5 @@
-//! The service thread of this process. It accesses this process's memory on behalf of peers that are in
-//! another PID namespace, or to which the kernel denies the access.
+//! The service thread of this process. It accesses this process's memory for peers that cannot access the
+//! memory themselves: the peer is in another PID namespace, or the kernel denies the access.
 //!
 //! The thread never blocks on a peer, and trusts no peer. It checks each request against this process's own
 //! regions.
@@ -77,7 +77,7 @@ pub(crate) struct ServedProcess {
     pub(crate) member: FabricMember,
     pub(crate) segment: &'static Segment,
     pub(crate) regions: &'static Regions,
-    /// The thread's own requester, whose copy record covers its accesses to this process's memory.
+    /// The thread's own copier. Its copy record covers the thread's accesses to this process's memory.
     pub(crate) copier: Arc<Copier>,
     pub(crate) words: WordLocks<'static>,
 }
@@ -98,8 +98,8 @@ struct Caller {
     socket: OwnedFd,
     /// Whether the process has sent a valid HELLO.
     is_known: bool,
-    /// Messages whose parts are still arriving, by sending QP: the number of the work request, and the bytes
-    /// so far.
+    /// Messages that have not arrived completely, by sending QP. Each has the number of its work request, and
+    /// the bytes that have arrived.
     parts: HashMap<u64, (u64, Vec<u8>)>,
 }
 
@@ -131,8 +131,8 @@ impl Service {
         all.iter().map(|entry| !entry.revents().is_empty()).collect()
     }
 
-    /// Accepts a connection. `false` if the program has closed or replaced the listener's descriptor, so that
-    /// no connection can arrive any more.
+    /// Accepts a connection. Returns `false` if the program has closed or replaced the listener's descriptor,
+    /// because then no connection can arrive any more.
     fn accept(&mut self) -> bool {
         match wire::accept(self.listener.get()) {
             Ok(Some(socket)) => self.callers.push(Caller::new(socket)),
@@ -270,8 +270,9 @@ impl Caller {
     }
 }
 
-/// Whether the QP has the generation that the requester found, and is in a state that takes requests. A
-/// request may arrive so late that the QP has been reset. A QP of another process is not checked (XRC).
+/// Whether the QP takes the request: its number has the generation that the requester found, and its state
+/// takes requests. A request may arrive so late that the QP has been reset. A QP of another process is not
+/// checked (XRC).
 fn is_taken(served: &ServedProcess, (qpn, generation): (u32, u32)) -> bool {
     if !served.segment.slots.has(slot_of(qpn)) {
         return true;
@@ -299,9 +300,9 @@ fn find(
 ) -> Result<HostMemory, Refused> {
     let key = u32::try_from(key).map_err(|_| Refused)?;
     let place = served.regions.find(key).ok_or(Refused)?;
-    // A peer may have invalidated a memory window, which only the window's record in the segment shows. A
-    // peer does so before it sends its later requests, so they find the change. Acquire only as in
-    // `Window::is_bound`.
+    // A peer may have invalidated a memory window. Only the window's record in the segment shows this. The
+    // peer has changed the record before it sends later requests, so these requests find the change. Acquire
+    // only as in `Window::is_bound`.
     let record = served.segment.mr(place.slot());
     if record.is_none_or(|record| record.key.load(Acquire) != key) {
         return Err(Refused);
@@ -327,8 +328,8 @@ fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u
 }
 
 /// Moves bytes between a buffer of this thread and the program's memory. The program's memory is accessed as
-/// if it belonged to another process, so that memory which is no longer mapped causes an error instead of
-/// SIGSEGV. If the kernel does not allow this, the memory is accessed directly.
+/// if it belonged to another process. So memory that is no longer mapped causes an error instead of SIGSEGV.
+/// If the kernel does not allow this kind of access, the memory is accessed directly.
 fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Result<(), Refused> {
     let pieces = [Piece { addr: buffer, len }];
     let far = match reaches_itself() {
@@ -355,8 +356,8 @@ fn reaches_itself() -> bool {
     })
 }
 
-/// Carries out an atomic on a word of this process. Returns the old value of the word; `None` if its lock is
-/// not free in time, or if its memory object cannot be found out.
+/// Carries out an atomic on a word of this process. Returns the old value of the word. Returns `None` if the
+/// word's lock is not free in time, or if the word's memory object cannot be found out.
 fn carry_out_atomic(
     served: &ServedProcess,
     key: u64,

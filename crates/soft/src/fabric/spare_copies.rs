@@ -1,9 +1,9 @@
-//! Copy records that this process holds and no requester uses.
+//! Copy records that this process holds and no copier uses.
 
 use crate::sync::lock;
 use std::sync::Mutex;
 
-/// Indices of the copy records in one process's segment that this process holds and no requester uses.
+/// Indices of the copy records in one process's segment that this process holds and no copier uses.
 #[derive(Debug, Default)]
 pub(crate) struct SpareCopies(Mutex<Vec<usize>>);
 

@@ -30,17 +30,17 @@ const HEAD_BYTES: usize = WORDS * size_of::<u64>();
 pub(crate) struct Head {
     /// In a request, its [`kind`]; in an answer, the [`outcome`] of the request.
     pub(crate) kind: u64,
-    /// Number of a request on its connection, counted from 1. The answer has the number of its request. 0 in
-    /// a request that has no answer.
+    /// Number of a request on its connection, counted from 1. An answer has the number of its request. A
+    /// request without an answer has number 0.
     pub(crate) sequence: u64,
     pub(crate) words: [u64; WORDS - 2],
 }
 
-/// Kinds of requests, and their words in order. In requests for memory (WRITE, READ and atomics), word 4 has
-/// the number of the QP that receives the request, and its generation.
+/// Kinds of requests. The comment of a kind lists its words in order. In requests for memory (WRITE, READ and
+/// atomics), word 4 has the number of the QP that receives the request, and the generation of this number.
 pub(crate) mod kind {
-    /// Protocol version; slot and start time of the asked process. The answer has the version, the start
-    /// time, the file of that process's segment, and its pidfd.
+    /// Protocol version; slot and start time of the asked process. The answer has the version and the start
+    /// time. It also has two files: the file of the asked process's segment, and the pidfd of this process.
     pub(crate) const HELLO: u64 = 1;
     /// Key of a region, and offset in the region. The bytes to write follow the head.
     pub(crate) const WRITE: u64 = 2;

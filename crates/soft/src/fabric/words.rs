@@ -1,14 +1,19 @@
-//! Locks for atomics on words outside the arenas. A process that cannot map such a word reads it and then
-//! writes it. Meanwhile a lock keeps all other processes and threads from the word:
+//! Locks for atomics on words outside the arenas. A process that cannot map such a word reads the word and
+//! then writes it. Meanwhile a lock keeps all other processes and threads from the word.
 //!
-//! - A word that only one process can change has a lock in the segment of that process. The word's address
-//!   selects one of 256 such locks.
-//! - A word that several processes can register has a lock by its offset in the memory object. Every process
-//!   finds this lock, whichever region the request names. This lock is on a byte of the registry's file, so
-//!   the kernel releases the lock if its holder is killed.
+//! There are two kinds of locks:
+//! - An *own* lock is in the segment of the process that owns the region. The word's address selects one of
+//!   256 own locks.
+//! - An *object* lock depends on the memory object of the word and on the word's offset in this object. So
+//!   every process finds this lock, whichever region its request names. An object lock is on a byte of the
+//!   registry's file. The kernel releases the lock if its holder is killed.
+//!
+//! A word has these locks:
+//! - A word that only one process can change has an own lock.
+//! - A word that several processes can register has an object lock.
 //! - A word of a System V segment has both locks. All processes of the segment's IPC namespace map the
-//!   segment, use the processor's atomics, and acquire the first lock. A process of another IPC namespace
-//!   cannot map the segment, and acquires the second lock as well.
+//!   segment, use the processor's atomics, and acquire the own lock. A process of another IPC namespace
+//!   cannot map the segment. It acquires the object lock as well.
 
 use super::registry::Registry;
 use crate::memory::lock;
@@ -88,9 +93,9 @@ pub(crate) struct WordLocks<'a> {
 }
 
 impl<'a> WordLocks<'a> {
-    /// Locks a word for an atomic. `pid` is the PID of the process that owns the region, or `self`. `None` if
-    /// another holder does not release a lock within 50 ms, or if the word's memory object cannot be found
-    /// out.
+    /// Locks a word for an atomic. `pid` is the PID of the process that owns the region, or `self`. Returns
+    /// `None` if another holder does not release a lock in time (50 ms), or if the word's memory object
+    /// cannot be found out.
     pub(crate) fn lock_word(self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
         let object = maps::object_of_word(object, pid, addr)?;

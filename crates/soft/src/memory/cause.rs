@@ -7,8 +7,10 @@
 
 use super::records::CauseRecord;
 use super::window::domain_text;
+use crate::identity::elsewhere;
 use crate::wr_opcode::WrOpcode;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::KeyError;
 use doorbell_verbs::{AccessFlags, QpState, QpType};
 use std::fmt::{self, Display, Formatter};
@@ -171,6 +173,20 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// The cause to count if a message of UC or UD is lost because no QP takes it.
+    pub(crate) fn drop_cause(&self) -> DropCause {
+        match self.check {
+            Check::Lid | Check::Gid => DropCause::NoPort,
+            Check::NoProcess | Check::Ended | Check::NoQp | Check::Destroyed => DropCause::NoQp,
+            Check::State => DropCause::QpState,
+            Check::Type => DropCause::QpType,
+            Check::Dest => DropCause::NotConnected,
+            Check::Qkey => DropCause::QKey,
+            Check::OutOfReach | Check::NoAnswer => DropCause::OutOfReach,
+            _ => DropCause::Unknown,
+        }
+    }
+
     /// A cause that concerns no memory.
     pub(crate) fn of(check: Check, found: u64) -> Cause {
         Cause { check, key: 0, addr: 0, len: 0, found, other: 0 }
@@ -274,10 +290,17 @@ impl Display for Cause {
             Check::CqFull => write!(f, "the CQ of the responder's RECVs was full with {found} completions"),
             Check::NoRecv if found == 0 => f.write_str("the responder had no RECV posted"),
             Check::NoRecv => write!(f, "the responder had no RECV posted, even after {found} RNR retries"),
-            Check::Lid => write!(f, "no port has the LID of the path, {found:#x}"),
+            // No port has LID 0 or GID 0: the program has not set the address.
+            Check::Lid if found == 0 => f.write_str("no port has the LID of the path, 0"),
+            Check::Gid if (found, other) == (0, 0) => f.write_str("no port has the GID of the path, ::"),
+            Check::Lid => {
+                let elsewhere = elsewhere(|fabric| u64::from(fabric.lid()) == found);
+                write!(f, "no port has the LID of the path, {found:#x}{elsewhere}")
+            }
             Check::Gid => {
                 let gid = Ipv6Addr::from(u128::from(found) << 64 | u128::from(other));
-                write!(f, "no port has the GID of the path, {gid}")
+                let elsewhere = elsewhere(|fabric| fabric.has_gid(gid.octets()));
+                write!(f, "no port has the GID of the path, {gid}{elsewhere}")
             }
             Check::NoProcess => f.write_str("no process has a QP with this number"),
             Check::Ended if found == 0 => f.write_str("the responder's process has exited or was killed"),
@@ -402,6 +425,13 @@ mod tests {
         }
         record.clear();
         assert_eq!(record.read(), None);
+    }
+
+    #[test]
+    fn an_address_that_was_not_set_belongs_to_nobody() {
+        let lid = Cause::of(Check::Lid, 0).to_string();
+        assert_eq!(lid, "no port has the LID of the path, 0");
+        assert_eq!(Cause::of(Check::Gid, 0).to_string(), "no port has the GID of the path, ::");
     }
 
     proptest::proptest! {

@@ -1,16 +1,19 @@
 //! Copy records, by which a process waits for the copies into and out of its memory.
 //!
 //! A process that revokes access to its memory must know when no running copy uses the old rights any more.
-//! Requesters take no lock. Instead, each requester has a *copy record* in the segment of the process whose
-//! memory it accesses, and counts the steps of its copies there:
+//! Copies take no lock. Instead, each *copier* (a QP, a receive queue, or the service thread) has a *copy
+//! record* in the segment of the process with the memory. The copier counts the steps of its copies in the
+//! record:
 //!
-//! 1. The requester begins a copy: the count becomes odd.
-//! 2. The requester passes a fence, and then checks the rights: the state of the QP, the region, the window.
-//! 3. The requester copies, and ends the copy: the count becomes even.
+//! 1. The copier begins a copy: the count becomes odd.
+//! 2. The copier passes a fence.
+//! 3. The copier checks the rights: the state of the QP, the region, the window.
+//! 4. The copier copies.
+//! 5. The copier ends the copy: the count becomes even.
 //!
 //! The revoking process changes the rights, passes the other fence, and then loads all copy records. Either
-//! the requester sees the changed rights, or the revoking process sees an odd count. In the latter case, the
-//! revoking process waits until that count changes (`fabric/revoking.rs`). The requester's fence is usually
+//! the copier sees the changed rights, or the revoking process sees an odd count. In the latter case, the
+//! revoking process waits until that count changes (`fabric/revoking.rs`). The copier's fence is usually
 //! no instruction (`sync/platform.rs`).
 //!
 //! Threads of the process itself have copy records too, if they post, poll or serve peers.
@@ -34,7 +37,7 @@ impl CopyRecord {
     /// Begins a copy. The caller checks the copy's rights after this call.
     #[inline(always)]
     pub(crate) fn begin(&self, kind: CopyFence) {
-        // Relaxed load: only the requester that holds the record stores to it. Release store: a process that
+        // Relaxed load: only the copier that holds the record stores to it. Release store: a process that
         // waits for the end of the previous copy may see only this count. The fence keeps the store before
         // the loads of the checks.
         self.steps.store(self.steps.load(Relaxed).wrapping_add(1), Release);
@@ -60,7 +63,7 @@ impl CopyRecord {
 
     /// Takes the record for process `holder` if the record is free; returns whether it did so.
     fn take(&self, holder: u32) -> bool {
-        // Acquire pairs with the Release in `free`: this thread sees the last requester's count. Relaxed on
+        // Acquire pairs with the Release in `free`: this thread sees the last copier's count. Relaxed on
         // failure: the caller reads nothing then.
         if self.holder.compare_exchange(0, holder, Acquire, Relaxed).is_err() {
             return false;
@@ -79,7 +82,7 @@ impl CopyRecord {
     }
 }
 
-/// Takes a record in this segment for a requester of process `holder`, and returns the record's index.
+/// Takes a record in this segment for a copier of process `holder`, and returns the record's index.
 /// `holder` is a claimer number plus 1. `is_gone` says whether the process with such a number has exited.
 /// `None` if all records are in use.
 pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool) -> Option<usize> {
@@ -96,7 +99,7 @@ pub(crate) fn take(segment: &Segment, holder: u32, is_gone: impl Fn(u32) -> bool
     }
     let index = found.or_else(|| (used..COPIES).find(free))?;
     let is_more = |before: u32| (before <= index as u32).then_some(index as u32 + 1);
-    // SeqCst, and before the requester's first copy: a revoking process that must wait for the copy also sees
+    // SeqCst, and before the copier's first copy: a revoking process that must wait for the copy also sees
     // the new number.
     let _ = segment.copies().used.fetch_update(SeqCst, Relaxed, is_more);
     Some(index)

@@ -5,7 +5,7 @@
 //! process keeps everything that it must know of its own objects in private memory too.
 
 use crate::point::{Point, reach};
-use crate::sync::atomics::{AtomicU32, AtomicU64, Ordering::*, fence};
+use crate::sync::atomics::{AtomicU8, AtomicU32, AtomicU64, Ordering::*, fence};
 use doorbell_abi::CEnum;
 use doorbell_launch::qp_numbers::{QP_BITS, qp_num, slot_of};
 use doorbell_verbs::QpState;
@@ -32,7 +32,7 @@ pub(crate) const RQS: usize = QPS + SRQS;
 pub(crate) const GROUPS: usize = 1 << 10;
 /// Number of locks for atomics in a segment.
 pub(crate) const ATOMIC_LOCKS: usize = 256;
-/// Maximum number of requesters that access a process's memory, including the process's own QPs and receive
+/// Maximum number of copiers that access a process's memory, including the process's own QPs and receive
 /// queues.
 pub(crate) const COPIES: usize = 1 << 17;
 
@@ -96,8 +96,8 @@ pub(crate) struct LockRecord {
     pub(crate) holder: AtomicU32,
 }
 
-/// The copies of one requester; see `copies.rs`. The record has a cache line of its own, which mostly only
-/// the requester uses.
+/// The copies of one copier; see `copies.rs`. The record has a cache line of its own, which mostly only the
+/// copier uses.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct CopyRecord {
@@ -166,7 +166,9 @@ pub(crate) struct QpRecord {
     pub(crate) rq: AtomicU32,
     /// Index of the CQ of the QP's receive queue.
     pub(crate) cq: AtomicU32,
-    pub(crate) min_rnr_timer: AtomicU32,
+    pub(crate) min_rnr_timer: AtomicU8,
+    /// `enum ibv_mtu`; 0 if it is not set.
+    pub(crate) path_mtu: AtomicU8,
     pub(crate) max_dest_rd_atomic: AtomicU32,
     /// File descriptor for asynchronous events, plus 1.
     pub(crate) async_fd: AtomicU32,

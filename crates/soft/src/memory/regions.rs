@@ -81,7 +81,7 @@ pub(crate) struct Revoked(());
 pub(crate) struct Regions {
     pub(super) table: RwLock<RegionTable>,
     /// Counts the changes that make a cached region stale. The fences of `copies.rs` order the checks of this
-    /// count: a copy checks it after the requester's fence, and a revoking call changes it before the other
+    /// count: a copy checks it after the copier's fence, and a revoking call changes it before the other
     /// fence. The table's lock orders the new lookup. So nothing relies on the Release and the Acquire here.
     epoch: AtomicU64,
 }

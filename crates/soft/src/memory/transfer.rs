@@ -87,7 +87,7 @@ fn length(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.len).sum()
 }
 
-/// Does the work of [`write`] if the ranges overlap, by an intermediate buffer.
+/// Does the work of [`write()`] if the ranges overlap, by an intermediate buffer.
 #[cold]
 fn write_kept(pieces: &[Piece], to: *mut u8) {
     let mut kept = vec![0; length(pieces)];

@@ -7,15 +7,41 @@ use crate::memory::cause::{Blame, Cause, Check};
 use crate::memory::records::CauseRecord;
 use crate::memory::windows::WindowError;
 use doorbell_abi::{CEnum, status_name};
-use doorbell_launch::say::say;
-use doorbell_launch::variables;
+use doorbell_launch::say::{is_quiet, say};
 use doorbell_verbs::{QpState, QpType, WcStatus};
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// Maximum number of reports that a process prints.
+/// Lines of one kind, of which a process prints only the first ones.
+pub(super) struct FewLines {
+    said: AtomicU32,
+    /// The line that follows the last one.
+    rest: &'static str,
+}
+
+/// The number of lines of a kind that a process prints.
 const MOST: u32 = 20;
+
+impl FewLines {
+    pub(super) const fn new(rest: &'static str) -> FewLines {
+        FewLines { said: AtomicU32::new(0), rest }
+    }
+
+    /// Prints a line, unless the process has printed [`MOST`] lines of this kind already.
+    pub(super) fn say(&self, line: &str) {
+        match self.said.fetch_add(1, Relaxed) {
+            0..MOST => say(line),
+            MOST => say(self.rest),
+            _ => {}
+        }
+    }
+}
+
+/// Prints a line about a QP in error.
+fn say_line(line: &str) {
+    static LINES: FewLines = FewLines::new("further QPs in error are not explained");
+    LINES.say(line);
+}
 
 /// Whether a QP's error was already reported in this life of the QP. A flag that orders nothing: the swap
 /// only selects the thread that reports.
@@ -37,22 +63,6 @@ impl Said {
     /// Allows another report, because a reset begins another life of the QP.
     pub(crate) fn forget(&self) {
         self.0.store(false, Relaxed);
-    }
-}
-
-fn is_quiet() -> bool {
-    static QUIET: OnceLock<bool> = OnceLock::new();
-    *QUIET.get_or_init(|| std::env::var_os(variables::QUIET).is_some_and(|value| value == "1"))
-}
-
-/// Prints a line about a QP, unless the process has printed [`MOST`] lines already.
-fn say_line(line: &str) {
-    // A counter: it orders nothing.
-    static LINES: AtomicU32 = AtomicU32::new(0);
-    match LINES.fetch_add(1, Relaxed) {
-        0..MOST => say(line),
-        MOST => say("further QPs in error are not explained"),
-        _ => {}
     }
 }
 
@@ -166,7 +176,7 @@ impl LostCompletion {
 }
 
 /// Text that names a QP's process after the QP number; empty for PID 0.
-fn of_process(pid: u32) -> String {
+pub(super) fn of_process(pid: u32) -> String {
     if pid == 0 { String::new() } else { format!(" of process {pid}") }
 }
 

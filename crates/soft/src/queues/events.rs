@@ -1,6 +1,8 @@
 //! Counts the delivered events of an object that the program has not acknowledged.
 
+use super::calls::WaitingCall;
 use crate::sync::lock;
+use std::fmt::Display;
 use std::sync::{Condvar, Mutex};
 
 /// Counts events that were delivered to the program and not acknowledged (ibv_ack_cq_events(3)). The
@@ -22,8 +24,19 @@ impl Events {
         self.none.notify_all();
     }
 
-    pub(crate) fn wait_for_all(&self) {
+    /// Waits until all delivered events of `object` are acknowledged. The function `call` of libibverbs
+    /// waits, and the function `acknowledge` ends the wait.
+    pub(crate) fn wait_for_all(&self, call: &'static str, acknowledge: &str, object: impl Display) {
         let open = lock(&self.open);
+        if *open == 0 {
+            return;
+        }
+        let events = match *open {
+            1 => "1 event that the program got is".into(),
+            n => format!("{n} events that the program got are"),
+        };
+        let event = format!("{acknowledge}: {events} not acknowledged ({object})");
+        let _waits = WaitingCall::new(call, event);
         let waited = self.none.wait_while(open, |open| *open > 0);
         drop(waited);
     }

@@ -31,6 +31,12 @@ impl SendProgress {
         number <= self.entered.load(Relaxed)
     }
 
+    /// Number of the last signalled request whose completion was entered into the CQ.
+    pub(crate) fn last_entered(&self) -> u64 {
+        // Relaxed: the caller holds the lock of the posting thread.
+        self.entered.load(Relaxed)
+    }
+
     #[inline(always)]
     pub(crate) fn set_entered(&self, number: u64) {
         // Relaxed: only the posting thread uses this field.
@@ -73,7 +79,7 @@ impl SendProgress {
         self.receiver.store(peer.cast_mut(), Relaxed);
     }
 
-    /// Whether a request is done. `receipt` names the RECV that its message took, if it took one.
+    /// Whether a request is done. `receipt` names the RECV that the request's message took, if it took one.
     #[inline(always)]
     pub(crate) fn is_done(&self, number: u64, receipt: Option<Receipt>, process: &Process) -> bool {
         // Acquire: see `mark_done`.

@@ -1,9 +1,15 @@
-//! The ring of a CQ lists complete RECVs. The process that completes a RECV, usually the message's sender,
-//! puts a notice into the ring. The RECV's result is in its slot of the receive queue. RECVs of the CQ's lane
-//! need no notice.
+//! The ring of a CQ, which lists complete RECVs.
 //!
-//! A cell is one word, which producers write by one compare-and-swap. So no cell is ever half written, and no
-//! process waits for another.
+//! Terms:
+//! - A *notice* names a complete RECV. The RECV's result is in its slot of the receive queue.
+//! - A *cell* of the ring is one word, which holds a notice.
+//! - A *producer* is a process that completes a RECV and puts its notice into the ring. It is usually the
+//!   process of the message's sender.
+//! - The *owner* is the process of the CQ. It takes notices from the ring.
+//! - The *lane* is a receive queue that the CQ polls itself. RECVs of the lane need no notice.
+//!
+//! A producer writes a cell by one compare-and-swap. So no cell is ever half written, and no process waits
+//! for another process.
 
 use crate::fabric::peer::Owner;
 use crate::fabric::pipe::tell;
@@ -16,8 +22,9 @@ use crate::sync::atomics::{AtomicU64, Ordering::*, fence};
 const EVENT_CQ_ERR: u32 = 0;
 
 /// The kind of completion that the program waits for, in the lower 2 bits of `CqRecord::armed`. The other
-/// bits count the requests for a notification. If a process is suspended while it notifies, and the
-/// program asks again meanwhile, the count changes. So the process's compare-and-swap fails when it resumes.
+/// bits count the requests for a notification. A process may be suspended while it notifies the program, and
+/// the program may ask again meanwhile. Then the count changes. So the compare-and-swap of the suspended
+/// process fails when this process resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Armed {
@@ -51,8 +58,8 @@ pub(crate) fn armed(record: &CqRecord) -> Armed {
     Armed::of(record.armed.load(Relaxed))
 }
 
-/// Arms a notification for the program. If the program asked for any completion before, and now asks only for
-/// a solicited one, the first request stays in force (IB specification vol. 1, 11.4.2.2). `holds` says
+/// Arms a notification for the program. An earlier request for any completion stays in force, even if the
+/// program now asks only for a solicited completion (IB specification vol. 1, 11.4.2.2). `holds` tells
 /// whether the CQ holds a completion of the armed kind. If it does, the program is notified at once, as by a
 /// ConnectX.
 pub(crate) fn arm(record: &CqRecord, index: u32, which: Armed, holds: impl FnOnce(Armed) -> bool) {
@@ -322,9 +329,9 @@ pub(crate) fn push(segment: &Segment, record: &CqRecord, notice: RecvNotice) -> 
             .is_some_and(|ring| ring.push(record.cqe.load(Relaxed).into(), notice))
 }
 
-/// Notifies the program of a completion, if the program asked for a notification. `is_there` says whether the
-/// completion is still to be taken. Without this check, a program that takes a completion and then asks for
-/// the next one would be notified of the completion that it has taken.
+/// Notifies the program of a completion, if the program asked for a notification. `is_there` tells whether
+/// the completion is still to be taken. Without this check, a program might take the completion, ask for the
+/// next completion, and then be notified of the completion that it has already taken.
 pub(crate) fn wake(
     owner: Owner<'_>,
     record: &CqRecord,
@@ -355,12 +362,15 @@ pub(crate) fn wake(
     }
 }
 
-/// Notifies this process's own program of a completion if the process that had to do so did not. The owner
-/// calls this repeatedly. `before` is the result of the last call. It notifies the program
-/// if all three are true: a notification was due at the last call, the word is unchanged since, and the CQ
-/// holds a completion of the armed kind. The program is notified twice if a process was suspended just after
-/// it notified.
-/// Returns the word if a notification is due, also after this call has notified.
+/// Notifies this process's own program of a completion, if another process had to do so and did not. The
+/// owner calls this function repeatedly. `before` is the result of the last call. The function notifies the
+/// program under three conditions:
+/// - A notification was due at the last call.
+/// - The record's word is unchanged since the last call.
+/// - The CQ holds a completion of the armed kind.
+///
+/// The program is notified twice if the other process was suspended just after it had notified the program.
+/// Returns the word if a notification is due, also after this call has notified the program.
 pub(crate) fn wake_late(
     record: &CqRecord,
     index: u32,

@@ -1,13 +1,24 @@
 //! The slots of a receive queue: posted RECVs and their results.
 //!
-//! No process waits for another process here, because any process may be stopped. The owner posts a slot. A
-//! sender claims the slot by a compare-and-swap that names the sender, fills the slot, and marks it done. The
-//! owner repairs slots whose claimer exited.
+//! Terms:
+//! - The *owner* is the process of the receive queue.
+//! - A *sender* is a QP whose messages take RECVs of the queue.
+//! - The *claimer* of a RECV is the process that writes a message or an error into the RECV.
+//! - A *turn* ([`SenderTurn`]) is the word in which the only sender of a queue claims RECVs.
+//! - To *flush* a queue is to complete its RECVs with an error, because the QP is in Err.
 //!
-//! The only sender of a queue claims RECVs in a [`SenderTurn`] instead. So each message writes only once to
-//! the cache line that the owner polls. A process that flushes the queue claims all slots except the slot
-//! that the sender has claimed in its turn. Either the sender sees that the QP is in Err, or the flushing
-//! process sees the claimed turn.
+//! No process waits for another process here, because any process may be stopped. A RECV has these steps:
+//! 1. The owner writes the RECV into a slot, and posts it.
+//! 2. A sender claims the RECV by a compare-and-swap of the slot's state. The new state names the claimer.
+//! 3. The sender writes the message's result into the slot, and marks the RECV as done.
+//! 4. The owner takes the completion, and frees the slot.
+//!
+//! The owner repairs slots with a claimer that has exited.
+//!
+//! The only sender of a queue claims RECVs in its turn, and not in the slot. So each message writes only once
+//! to the cache line that the owner polls. A process that flushes the queue claims RECVs in their slots. It
+//! leaves out the RECV that the sender has claimed in its turn. Either the sender sees that the QP is in Err,
+//! or the flushing process sees the claimed turn.
 //!
 //! A [`Receipt`] names the RECV that a message took. With the receipt, any thread of the sender can find out
 //! whether the receiver's program has the completion. The sender can also copy the payload from the slot to
@@ -32,16 +43,16 @@ use std::num::NonZeroU64;
 const EVENT_SRQ_LIMIT_REACHED: u32 = 15;
 /// A bit of a completion's flags that verbs.h does not use: the sender asked for a solicited event.
 pub(crate) const SOLICITED: u8 = 1 << 7;
-/// Words of a completion in a slot, and the number of payload bytes that the slot can carry after these
-/// words.
+/// Words of a completion in a slot.
 const DONE_WORDS: usize = 3;
+/// Number of payload bytes that a slot can carry after the words of its completion.
 pub(crate) const CARRIED_BYTES: usize = (SLOT_WORDS - DONE_WORDS) * 8;
 const CARRIED_WORDS: usize = SLOT_WORDS - DONE_WORDS;
 /// Index of the completion word that contains the number of carried bytes.
 const CARRIED_WORD: usize = 2;
 
-/// The state word of a slot: the lower 32 bits of its RECV's position in the queue, the claimer number, the
-/// lower 8 bits of the queue's generation, and the phase.
+/// The state word of a slot. It has four parts: the lower 32 bits of the RECV's position in the queue, the
+/// claimer number, the lower 8 bits of the queue's generation, and the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotState(u64);
 
@@ -390,8 +401,9 @@ impl<'a> Slots<'a> {
         let _ = head.compare_exchange(from, from.wrapping_add(1), AcqRel, Relaxed);
     }
 
-    /// The oldest unclaimed RECV at position `from` or later, for a process that flushes the queue. Skips the
-    /// RECV that the only sender is filling. `from` becomes the position after the last visited RECV.
+    /// The oldest unclaimed RECV at position `from` or later, for a process that flushes the queue. Skips a
+    /// RECV that the only sender has claimed in its turn. `from` becomes the position after the last visited
+    /// RECV.
     fn unflushed(&'a self, generation: u32, from: &mut u64) -> Option<Front<'a>> {
         let Some(turn) = self.turn else { return self.front_of_order(generation).ok() };
         for _ in 0..=self.capacity {
@@ -529,8 +541,8 @@ impl<'a> Front<'a> {
         Receipt::new((rq, self.index), self.posted, self.slots.turn.is_some())
     }
 
-    /// Whether no sender has claimed the RECV in its slot. If so, everything read from the RECV before was as
-    /// posted.
+    /// Whether no sender has claimed the RECV in its slot. Then everything that was read from the RECV before
+    /// this call is as the owner posted it.
     #[inline]
     pub(crate) fn is_posted(&self) -> bool {
         // Acquire: the loads of the words stay before the load of the state.
@@ -538,9 +550,9 @@ impl<'a> Front<'a> {
         self.slot.state() == self.posted
     }
 
-    /// Claims the RECV for this completer. `None` if another sender has claimed the RECV, the owner has
-    /// withdrawn it, or the QP is in Err. If the claim succeeds, everything read from the RECV before was as
-    /// posted.
+    /// Claims the RECV for this completer. Returns `None` in three cases: another sender has claimed the
+    /// RECV, the owner has withdrawn the RECV, or the QP is in Err. After a claim, everything that was read
+    /// from the RECV before this call is as the owner posted it.
     #[inline(always)]
     pub(crate) fn claim(self, completer: &Completer<'_>) -> Option<RecvClaim<'a>> {
         let Front { slots, slot, index, position, posted } = self;
@@ -615,10 +627,11 @@ impl Receipt {
         Some((record, Slots::of(segment, record)?.slot(slot as u32)?))
     }
 
-    /// Whether the owner has taken the RECV's completion, so that its program has the message or gets the
-    /// message from an outstanding poll. Also `true` if the queue was reset or destroyed. A sender that sees
-    /// any effect of the message on the program also sees the completion taken. The reason is that the owner
-    /// marks the completion as taken (`pass`, `RqSlot::set_taken`) before its poll returns.
+    /// Whether the owner has taken the RECV's completion. Then the owner's program has the message, or gets
+    /// the message from an outstanding poll. Also `true` if the queue was reset or destroyed.
+    ///
+    /// The owner marks the completion as taken (`pass`, `RqSlot::set_taken`) before its poll returns. So a
+    /// sender that sees any effect of the message on the program also sees the completion taken.
     pub(crate) fn is_taken(&self, segment: &Segment) -> bool {
         let Some(record) = segment.rq(self.rq() as usize) else { return true };
         if self.is_in_turn() {
@@ -630,7 +643,8 @@ impl Receipt {
         state.is_none_or(|state| matches!(state.phase_of(self.posted()), Some(SlotPhase::Free) | None))
     }
 
-    /// Takes over the copy of the payload that the RECV's slot carries. Only the message's sender calls this.
+    /// Begins to place the payload that the RECV's slot carries, in place of the owner. Only the message's
+    /// sender calls this.
     pub(crate) fn begin_placing<'a>(&self, segment: &'a Segment, claimer: u32) -> PlacingStep<'a> {
         let Some((record, slot)) = self.slot(segment) else { return PlacingStep::Over };
         let posted = self.posted();
@@ -684,8 +698,8 @@ impl Placing<'_> {
 
     /// Completes the RECV again. If the payload is not placed, the RECV's owner copies it.
     pub(crate) fn end(self, is_placed: bool) {
-        // If this sender was stopped, the owner may have given up on it, and may use the slot for another
-        // RECV.
+        // If this sender was stopped, the owner may have stopped waiting for it. The owner may then use the
+        // slot for another RECV.
         if is_placed && self.slot.state() == self.during {
             let done = RecvDone { carried: 0, ..RecvDone::of(self.slot) };
             // Release: an owner that loaded the state earlier may load this word now. This owner then sees
@@ -943,9 +957,9 @@ impl Completer<'_> {
             // RECVs.
             return claim.slot.set_state(claim.posted);
         };
-        // By `change`, which is SeqCst, as in `Front::claim`: a flushing process sees the RECV unclaimed, or
-        // the load below sees the Err state that the flushing process stored before. No other process changes
-        // a claimed turn.
+        // `change` is SeqCst, for the reason given in `Front::claim`. Either a flushing process sees the RECV
+        // unclaimed, or the load below sees the Err state that the flushing process has stored. No other
+        // process changes a claimed turn.
         turn.change(claim.posted.claimed(self.claimer), claim.posted);
         if self.qp.is_in_error() {
             flush(self);

@@ -2,7 +2,9 @@
 //!
 //! The models compile that code with another module in place of this one, which has loom's types.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
 pub(crate) use std::thread::yield_now;
 

@@ -3,13 +3,23 @@
 //! An ordinary lock costs two atomic operations: one to acquire it, and one to release it. These are a large
 //! part of the cost of a post or a poll. Usually one thread posts to a queue, or polls it, again and again.
 //! This thread becomes the lock's *favourite*, and acquires the lock by plain stores. Any other thread first
-//! revokes this right, by a system call (membarrier(2)). From then on the lock is an ordinary one, until one
+//! revokes this right, by a system call (membarrier(2)). From then on the lock is an ordinary lock, until one
 //! thread has acquired it many times in a row.
 //!
-//! All threads but the favourite pass the *gate*, a mutex. Only a thread behind the gate stores to
-//! `favourite`. The favourite stores to `inside`, passes a fence, and checks whether it is still the
-//! favourite. A thread behind the gate clears `favourite`, passes a fence, and checks whether the favourite
-//! is inside. At least one of the two sees the other's store (`platform`).
+//! The *gate* is a mutex. All threads but the favourite acquire the lock through the gate. Only a thread that
+//! holds the gate stores to `favourite`.
+//!
+//! The favourite acquires the lock in three steps:
+//! 1. It stores to `inside` that it has the lock.
+//! 2. It passes a fence.
+//! 3. It checks whether it is still the favourite.
+//!
+//! A thread that holds the gate revokes the favourite's right in three steps:
+//! 1. It clears `favourite`.
+//! 2. It passes a fence.
+//! 3. It waits while `inside` shows that the favourite has the lock.
+//!
+//! At least one of the two threads sees the other thread's store (`platform`).
 
 use super::atomics::{
     AtomicBool, AtomicUsize, LockedCell, Mutex, MutexGuard, Ordering::*, TryLockError, yield_now,

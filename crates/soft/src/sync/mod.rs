@@ -6,7 +6,7 @@ pub(crate) mod platform;
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
 /// Locks a mutex, even if a thread has panicked while it held the lock. The values in this library's mutexes
 /// are usable after such a panic.
@@ -67,19 +67,31 @@ impl<T: Default> Anew<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: the handler is a function of this library, which is never unloaded.
-            unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
-        });
-        // Relaxed: only the first thread of a process changes the count, before it starts other threads.
-        let now = FORKS.load(Relaxed);
+        let now = forks();
         // Acquire: the thread that makes a new value publishes the mutex by its Release store.
         while self.of.load(Acquire) != now {
             self.begin(now);
         }
         // SAFETY: no thread of this process writes to the cell any more.
         lock(unsafe { &*self.mutex.get() })
+    }
+
+    /// Acquires the lock if it is free.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let now = forks();
+        // Acquire, as in `lock`.
+        if self.of.load(Acquire) != now {
+            self.begin(now);
+        }
+        if self.of.load(Acquire) != now {
+            return None;
+        }
+        // SAFETY: as in `lock`.
+        match unsafe { &*self.mutex.get() }.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     #[cold]
@@ -102,6 +114,17 @@ impl<T: Default> Anew<T> {
         // Release: publishes the mutex to the threads that load `of`.
         self.of.store(now, Release);
     }
+}
+
+/// Number of fork(2) calls that this process descends from. The first call begins to count.
+fn forks() -> u32 {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler is a function of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+    });
+    // Relaxed: only the first thread of a process changes the count, before it starts other threads.
+    FORKS.load(Relaxed)
 }
 
 extern "C" fn count_fork() {

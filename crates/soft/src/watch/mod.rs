@@ -6,16 +6,20 @@
 
 pub(crate) mod faults;
 pub(crate) mod flights;
+pub(crate) mod pinning;
 pub(crate) mod port;
 pub(crate) mod strict;
 pub(crate) mod trace;
 
+use crate::memory::cause::Cause;
 use crate::sync::thread_id;
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_launch::counts::qp::QpCounter;
 use doorbell_launch::say::say;
 use doorbell_launch::strict::Strict;
 use doorbell_verbs::QpType;
 use faults::QpFaults;
+use std::fmt::{self, Display, Formatter};
 
 /// The requested options of a QP. They apply to its send work requests.
 #[derive(Debug)]
@@ -42,8 +46,33 @@ pub(crate) struct QpStrict {
     pub(crate) signaled: u64,
     /// Whether the QP's limits for outstanding READs and atomics were already compared with the peer's.
     pub(crate) compared: bool,
-    /// Whether an undelivered message was already reported.
-    undelivered: bool,
+    /// Whether a message that needs longer packets than its receiver accepts was already reported.
+    pub(crate) mtu_is_told: bool,
+    /// One bit for each cause of an undelivered message that was already reported.
+    undelivered: u32,
+}
+
+/// A message of UC or UD that no receiver took.
+pub(crate) struct Loss {
+    pub(crate) cause: DropCause,
+    /// The cause with its values, if they were found.
+    pub(crate) found: Option<Cause>,
+    /// Number and name of the work request, and the QP numbers of requester and responder.
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+impl Display for Loss {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Loss { cause, found, number, name, from, to } = self;
+        write!(f, "work request {number} ({name}) of QP {from:#x} to QP {to:#x}: ")?;
+        match found {
+            Some(found) => found.fmt(f),
+            None => f.write_str(cause.text()),
+        }
+    }
 }
 
 impl Watch {
@@ -62,6 +91,9 @@ impl Watch {
 
     /// Resets the watch after the QP was reset.
     pub(crate) fn begin_again(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            counts.begin_again();
+        }
         if let Some(faults) = &mut self.faults {
             faults.begin_again();
         }
@@ -71,16 +103,19 @@ impl Watch {
     }
 
     /// Records that a UC or UD message completed although no QP or RECV took it. In strict mode, the first
-    /// such message of a QP is reported.
+    /// such message of a QP is reported for each cause.
     #[cold]
-    pub(crate) fn undelivered(&mut self) {
-        if let Some(strict) = self.strict.as_mut().filter(|strict| !strict.undelivered) {
-            strict.undelivered = true;
-            say("strict: no receiver took a message of UC or UD, but it completed with success, as on a \
-                 network. No RECV was posted for the message, or no QP matches it. Printed once for each QP");
+    pub(crate) fn undelivered(&mut self, loss: &Loss) {
+        let bit = 1 << loss.cause as u32;
+        if let Some(strict) = self.strict.as_mut().filter(|strict| strict.undelivered & bit == 0) {
+            strict.undelivered |= bit;
+            say(format_args!(
+                "strict: no receiver took a message of UC or UD, but it completed with success, as on a \
+                 network: {loss}. Printed once for each QP and cause"
+            ));
         }
         if let Some(counts) = &mut self.counts {
-            counts.undelivered();
+            counts.undelivered(loss.cause);
         }
     }
 

@@ -3,8 +3,8 @@
 //! valid however a program exits.
 
 use crate::sync::lock;
+use doorbell_launch::clock::monotonic_ns;
 use doorbell_launch::say::say;
-use doorbell_launch::trace::now;
 use doorbell_launch::variables;
 use std::fmt::{Display, Write as _};
 use std::fs::{File, OpenOptions};
@@ -57,7 +57,7 @@ impl Tracer {
             let _ =
                 writeln!(line, r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{name}}}}},"#);
         }
-        let ns = now().saturating_sub(self.since);
+        let ns = monotonic_ns().saturating_sub(self.since);
         // The names come from this library and need no escaping. Writing to a string does not fail.
         let _ = writeln!(
             line,

@@ -1,4 +1,24 @@
-//! Acquiring and releasing the lock of a block.
+//! Acquiring and releasing the lock of a block. The lock has a lease and fencing
+//! ([`crate::spinlock::Leased`], which calls a copy of a block a slot). The module [`super`] defines the
+//! terms.
+//!
+//! # Attempts
+//! - A front-end tries to acquire the lock by a compare-and-swap. The attempt fails if the known word is out
+//!   of date, or if another front-end holds the lock.
+//! - After the first failure, the front-end tries again at once, with the word that the compare-and-swap
+//!   returned. If this attempt fails, too, the front-end pauses. Then it begins anew with two attempts.
+//! - A pause takes a drawn time between half of a bound and the bound. The bound is `backoff` at first. It
+//!   doubles with each pause, up to `backoff_most`.
+//! - For each lock, at most one operation or publication of a front-end asks for the lock or holds it. The
+//!   front-end's other operations and publications that need the lock wait for this one.
+//!
+//! # The wait for a lock
+//! - The wait begins when an attempt fails because another front-end holds the lock.
+//! - It ends when an attempt succeeds. An attempt can succeed once the holder has released the lock, or once
+//!   `table_lease` + `drift` have passed since the holder acquired it.
+//! - Each front-end that has the lock during the wait prolongs the wait by at most `table_lease` + `drift`
+//!   and one pause. The word counts the ends of leases in ticks, which may add 2.1 us. Other front-ends may
+//!   get the lock before this front-end any number of times.
 
 use super::locks::BlockLocks;
 use super::request::AreaRequest;
@@ -88,8 +108,8 @@ impl Asking {
         Ok(OpStep::Posted)
     }
 
-    /// Continues after an attempt has completed. Posts another attempt at once if this failure is the first
-    /// since the last wait, else after a wait.
+    /// Continues after an attempt has completed. After the first failure since the last wait, posts another
+    /// attempt at once. After any other failure, schedules another attempt after a wait.
     pub(super) fn completed<P: Provider>(
         &mut self,
         turn: &mut OpTurn<'_, P>,

@@ -1,4 +1,31 @@
-//! The writes of hot keys that a front-end has not published.
+//! The cache of a front-end: writes of hot keys that the front-end has not published. The module [`super`]
+//! defines the terms.
+//!
+//! # Writes of a hot key
+//! A front-end puts the value into its cache. **This acknowledges the write.** Then the write is pending.
+//!
+//! # When a block is published
+//! A block becomes *due* for publication in four cases:
+//! - `theta` writes to the block are pending.
+//! - The oldest pending write to the block is `time_out` old. (The paper calls this age a lease.)
+//! - Writes to the block are pending, and another write waits because the cache has an unpublished value of
+//!   another key for its entry.
+//! - The front-end has begun and ended all operations of its work.
+//!
+//! The publication of a due block begins when three conditions hold:
+//! - The last publication of the block has ended.
+//! - The front-end has fewer than `outstanding` publications in flight.
+//! - No other operation of the front-end asks for the block's lock or holds it.
+//!
+//! The publication takes the pending writes of the block once it has acquired the lock (`hot.rs`). If
+//! several writes to an entry are pending, it publishes only the last one.
+//!
+//! # Writes during a publication
+//! A write to a block whose pending writes were taken joins the next publication of the block. Writes that
+//! were taken do not count as pending.
+//!
+//! A write waits for a publication in two cases: `theta` writes to the block are pending, or the cache has an
+//! unpublished value of another key for the entry.
 
 use super::table::{Hot, TableLayout};
 use super::terms::Terms;
@@ -104,8 +131,8 @@ impl<P: Provider> HeldWrites<P> {
     }
 
     /// Writes a key's value, and returns how often the entry has been written. Returns `None` if the write
-    /// has to wait because theta writes to the block are pending, or because the entry has an unpublished
-    /// value of another key.
+    /// has to wait: theta writes to the block are pending, or the cache has an unpublished value of another
+    /// key for this entry.
     pub(super) fn write(&mut self, hot: Hot, key: u64, value: &[u8], terms: &Terms) -> Option<u64> {
         self.cpu.work(work::HOLD);
         let number = self.number(hot);

@@ -1,57 +1,99 @@
-//! The rule that decides when a writer may write a version.
+//! The rule that decides when the writer of a cold version may write it. The module [`super`] defines the
+//! terms.
+//!
+//! # Further terms
+//! A writer has drawn version n, which belongs in a slot of a record with V slots.
+//! - *u* is the version that the slot's `done` word names.
+//! - *m* is the number of versions of the slot between u and n. These versions are missing.
+//! - *L* is `table_lease` + `drift`.
+//! - A *look* is a READ of the record's head, with or without its slots. The READ of the head in the list
+//!   with the fetch-and-add is the first look.
+//! - *s* is when the writer learned that u is done: the time when the result of its first look that found u
+//!   was known.
+//! - *p* is when the writer posted its last look that found an older version than u done. If there was no
+//!   such look, p is when the writer posted its fetch-and-add.
+//!
+//! # The writer's period
+//! The writer may write n only in its *period*, from s + m L to p + m L + `table_lease`. The writer measures
+//! time by its own clock. Its period takes at most `table_lease`, because s is not earlier than p. When u
+//! changes, m is smaller, and the writer computes s, p and the period again.
+//!
+//! # The writer's wait
+//! A version below V overwrites nothing, so its writer does not wait. Any other version n overwrites version
+//! n - V or an older one, so its writer waits for two events:
+//! - *The slot's turn comes.* This happens when version n - V is done. If m versions are missing before n,
+//!   their writers may have exited. Then the turn comes m L after s: the writer passes over the missing
+//!   versions.
+//! - *The newest version is in another slot.* The newest version of a key is its last version that is done or
+//!   whole. It is never overwritten, because it may be the only version that readers can read.
+//!
+//! The wait begins with the first look. After each look, the first row that applies has the answer:
+//!
+//! | condition | answer |
+//! |---|---|
+//! | the slot's `done` word names n or a later version | *never* |
+//! | the period has ended | *never* |
+//! | the slot's turn has not come | *not yet* |
+//! | m > 0, and the look did not READ the slots | *not yet*: a writer that has exited may have left a whole entry |
+//! | the newest version is in another slot, or n is below V | *yes* |
+//! | the newest version is in this slot, and m > 0 | *never* |
+//! | the newest version is in this slot, and m = 0 | *not yet* |
+//!
+//! The period can end during the wait for two reasons. The looks and the pauses between them may take too
+//! long. Or the slot keeps the newest version, because the writers of all newer versions are slow or have
+//! exited.
+//!
+//! While u stays, the wait takes at most m L + `table_lease` from p on. This time begins anew when u changes.
+//!
+//! # Why two periods do not overlap
+//! Take the writers of n and of the slot's next version, n + V, with equal u. Let p be the time of the writer
+//! of n, and s' the time of the writer of n + V:
+//! 1. The period of n + V begins at s' + (m + 1) L, because n is missing, too.
+//! 2. s' is no earlier than p. If p is the time of a look that did not find u yet, u was done after p. If p
+//!    is the time of the fetch-and-add, n + V was drawn after p. In both cases the writer of n + V learned of
+//!    u after p.
+//! 3. So the period of n + V begins at p + m L + `table_lease` + `drift` or later. The period of n ends at
+//!    p + m L + `table_lease`.
 
 use doorbell_verbs::{Span, Time};
 
-/// A writer's claim to write the version whose number it has drawn.
-///
-/// Writers of one slot exclude each other by time, each by its own clock. Let u be the version that the
-/// slot's `done` word names. Let m be the count of numbers of the slot between u and n: these numbers are
-/// missing. A writer that has drawn n may write it from `s + m L` to `p + m L + lease`, with L = lease +
-/// drift, where
-///
-/// - s is when the writer *learned* that u is done. Other writers may have learned it earlier. But the period
-///   of the writer with m - 1 missing numbers ends at a time that is reckoned from its own p;
-/// - p is when the writer *posted* its last look that found an older version than u done. If there was no
-///   such look, p is when it posted its fetch-and-add. Every writer that counts n as missing has an s after
-///   p.
-///
-/// Take two writers of the slot with equal u. The period of number n, with m missing numbers, ends at
-/// p + m L + lease. The next number of the slot, n + V, was drawn after n, and its writer looked after u was
-/// done. So the s of n + V is no earlier than the p of n. The period of n + V begins at s + (m + 1) L, which
-/// is at least p + m L + lease + drift. When u changes, both writers compute their periods again.
+/// A writer's claim to write the version n that it has drawn. The claim tells after each look whether the
+/// writer may write. Writers of one slot exclude each other by time, each by its own clock. The documentation
+/// of the module `claim` has the rule.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotClaim {
     number: u64,
     versions: u64,
     lease: Span,
     drift: Span,
-    /// The version of the slot that was done at the last look.
+    /// u at the last look; `None` before the first look.
     seen: Option<u64>,
     /// When the last look was posted. Before the first look: when the fetch-and-add was posted.
     posted: Time,
-    /// `began` is the time p of [`SlotClaim`], and `known` is s.
+    /// The time p of the module's documentation.
     began: Time,
+    /// The time s of the module's documentation.
     known: Time,
 }
 
-/// The result of a look: whether the writer may write.
+/// Whether the writer may write, after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The writer may write until this time: it must post the WRITE by then.
+    /// The writer may write now. It must post its WRITEs by this time.
     Write(Time),
-    /// The writer may not write yet. If the record does not change, it may write from this time on at the
-    /// earliest.
+    /// The writer may not write yet. If the `done` word of the slot does not change, the writer cannot write
+    /// before this time.
     Wait(Time),
-    /// The writer may never write this number. It must draw another one.
+    /// The writer may never write this version. It must draw another one.
     Another,
 }
 
-/// What a look at a record found. The look was a READ of the record's head, or of slots and head.
+/// The result of a look at a record: a READ of the record's head, or of its slots and its head.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     /// For each slot, the version that is done.
     pub done: &'a [u64],
-    /// The newest whole version in the slots; `None` if the look did not READ the slots, or no version is
+    /// The newest whole version in the slots. `None` if the look did not READ the slots, or if no version is
     /// whole.
     pub whole: Option<u64>,
     /// When the look was posted.
@@ -61,7 +103,7 @@ pub struct Look<'a> {
 }
 
 impl SlotClaim {
-    /// A claim to write `number`, which was drawn by a fetch-and-add posted at `posted`.
+    /// A claim to write version `number`. The fetch-and-add that drew it was posted at `posted`.
     pub fn new(number: u64, versions: u32, (lease, drift): (Span, Span), posted: Time) -> SlotClaim {
         let versions = u64::from(versions);
         SlotClaim { number, versions, lease, drift, seen: None, posted, began: posted, known: posted }
@@ -72,18 +114,19 @@ impl SlotClaim {
         self.number % self.versions
     }
 
-    /// The number that the writer drew.
+    /// The version that the writer drew.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many writes of the slot have to end before this write may begin, by the last look. At least one.
+    /// The length of the writer's pause, as a multiple of `backoff`: (n - u) / V by the last look, rounded
+    /// down, but at least one.
     pub(super) fn turns(&self) -> u64 {
         (self.number.saturating_sub(self.seen.unwrap_or(0)) / self.versions).max(1)
     }
 
-    /// Takes note of a look. Returns how many earlier numbers of the slot are missing, and the time from
-    /// which the writer may pass over them.
+    /// Takes note of a look. Returns s + m L, and m: the time from which the writer may pass over the missing
+    /// versions, and their number.
     fn reckon(&mut self, look: Look<'_>) -> (Time, u64) {
         let done = look.done[self.slot() as usize];
         if self.seen != Some(done) {
@@ -94,8 +137,8 @@ impl SlotClaim {
         (self.known + (self.lease + self.drift) * missing, missing)
     }
 
-    /// When the periods of all writers with earlier numbers of the slot have ended, if the record does not
-    /// change.
+    /// When the periods of all writers of earlier versions of the slot have ended, if the slot's `done` word
+    /// does not change.
     pub(super) fn settles(&mut self, look: Look<'_>) -> Time {
         self.reckon(look).0
     }

@@ -1,4 +1,45 @@
-//! Operations on cold keys.
+//! Writes and reads of cold keys. The module [`super`] defines the terms.
+//!
+//! # Writes
+//! 1. The writer draws version n by a fetch-and-add on the count, and READs the head in the same list. If the
+//!    key was marked, n is void: `moves.rs` describes how the write goes on.
+//! 2. The writer asks [`SlotClaim`] whether it may write n. The answer is *yes*, *not yet* or *never*.
+//! 3. After *never*, the writer gives n up and begins again at step 1.
+//! 4. After *not yet*, the writer pauses. It then READs the slots and the head in one list, and goes back to
+//!    step 2.
+//! 5. After *yes*, the writer computes the entry.
+//! 6. If the writer's period (`claim.rs`) has ended, the writer begins again at step 1.
+//! 7. The writer WRITEs the entry, and then the slot's `done` word, in one list.
+//!
+//! The paper has only the fetch-and-add and the WRITE of the entry. With these alone, a writer may stop
+//! between the two while V later versions are written. When it goes on, it overwrites an acknowledged
+//! version, perhaps the newest. Steps 2 to 6 and the `done` words prevent this (ours). If the parameter
+//! `guard` is off, the answer in step 2 is always *yes*, and the period never ends.
+//!
+//! *The writer's pause* (step 4) begins when the answer is known. Let u be the version that the slot's `done`
+//! word names. The pause takes `backoff` times (n - u) / V, rounded down. It takes at least `backoff` and at
+//! most `backoff_most`. It ends earlier when the writer may pass over missing versions.
+//!
+//! # Reads
+//! 1. The reader READs the slots and then the head, in one list. If the key is marked, `moves.rs` describes
+//!    how the read goes on.
+//! 2. The reader takes the newest whole version in the slots.
+//! 3. If a `done` word names a newer version, writers have overwritten slots during the READs. Then the
+//!    reader begins again at step 1.
+//!
+//! Missing versions do not delay a reader. So a reader gets a version at least as new as each version that
+//! was done when the read began. Once a reader has seen a version, each later reader sees that version or a
+//! newer one, because the newest whole version is never overwritten.
+//!
+//! # Assumptions
+//! - RC places the requests of one QP in the order in which they were posted. A READ sees memory no older
+//!   than an earlier READ of its list.
+//! - The bytes of one WRITE may be placed in any order, but aligned words are placed whole.
+//! - `drift` bounds how far two clocks diverge within `table_lease`. It also bounds the delay from a writer's
+//!   look at its clock to its WRITE at the target, including the delay of a proxy.
+//! - A WRITE with a longer delay may overwrite a newer version, because the target places every WRITE that
+//!   arrives. No time limit can prevent that (see [`crate::spinlock`]). A key for which this must not happen
+//!   has to be hot.
 
 use super::claim::{Look, SlotClaim, Verdict};
 use super::count::{Count, DRAW};
@@ -161,7 +202,7 @@ impl ColdPut {
         Ok(OpStep::Posted)
     }
 
-    /// Writes the version if `until` is not over; else draws another number.
+    /// Writes the version, or draws another version if the time `until` has passed.
     fn place<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

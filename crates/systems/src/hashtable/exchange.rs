@@ -1,5 +1,23 @@
-//! The exchange of two keys under the lock of their block: one key moves into the block, and the key in its
-//! entry moves out.
+//! The exchange of two keys under the lock of their block. Key k moves into its entry of the block. The
+//! *resident* j, the key that has this entry, moves out to its own record. The module [`super`] defines the
+//! terms, and `moves.rs` has the steps of a move before and after the exchange.
+//!
+//! The front-end
+//! 1. acquires the lock and READs the block, as a publication does (`hot.rs`). If the block has k, the
+//!    front-end releases the lock, and the exchange ends. Otherwise the block has j, with version v;
+//! 2. READs the slots and the head of k's record, in one list. It takes the newest whole version, which is
+//!    the last version of k. If k is no longer marked, or has moved other than by step 3, the front-end
+//!    *gives up*: it releases the lock, and the move begins again. It also gives up if a `done` word names a
+//!    version that is newer than all whole versions;
+//! 3. counts the move in k's count, by a compare-and-swap of the count that it READ in step 2. If this fails,
+//!    a void draw or a further mark may have changed the count. The front-end then repeats the
+//!    compare-and-swap with the returned count. But it gives up if k is no longer marked or has moved;
+//! 4. READs the head of j's record;
+//! 5. WRITEs j's record, in one list: the entry to the slot of v, and `done` words as if all versions up to
+//!    v had been written. If the lock's lease has ended, the front-end gives up instead;
+//! 6. WRITEs the block with k in the place of j and releases the lock, as a publication does. **Now k has
+//!    moved.** If the compare-and-swap that releases the lock fails, another front-end has taken the lock
+//!    over. The front-end then pauses and begins again at step 1.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cold::{head, head_of, look_at, newest};
@@ -191,9 +209,9 @@ impl Exchange {
         self.posted(Exchanging::Counting(resident, entry, count))
     }
 
-    /// WRITEs the resident to its record: the entry goes to the slot of its version, and the `done` words get
-    /// values as if all earlier versions had been written. While the lease lasts, the lock keeps other
-    /// front-ends from doing this.
+    /// WRITEs the resident to its record. The entry goes to the slot of the resident's version. The `done`
+    /// words get values as if all earlier versions had been written. While the lease lasts, the lock keeps
+    /// other front-ends from doing this.
     fn evict<P: Provider>(
         &mut self,
         turn: &OpTurn<'_, P>,

@@ -1,4 +1,51 @@
-//! Reads of hot keys, and publications of blocks.
+//! Publications of blocks, and reads of hot keys. The code calls a copy of a block a slot. The module
+//! [`super`] defines the terms.
+//!
+//! # Publications
+//! To publish a block (`cache.rs` tells when), the front-end
+//! 1. acquires the lock by a compare-and-swap, and READs the current copy in the same list;
+//! 2. repeats step 1 while the compare-and-swap fails (`asking.rs`);
+//! 3. takes its pending writes to the block, and puts their values into the block, each with the version
+//!    after the entry's version. If an entry has another key than the value, `moves.rs` describes how the
+//!    value is written;
+//! 4. WRITEs the block to one of its own copies that is not current. In the same list, it releases the lock
+//!    by a compare-and-swap that makes this copy the current one;
+//! 5. if this compare-and-swap fails, makes the writes pending again, pauses, and begins again at step 1.
+//!    Another front-end has taken the lock over. Nothing is lost.
+//!
+//! The lock is held only to publish (ours: the paper does not say). A front-end could hold it from the first
+//! pending write on, as a core holds a cache line. But with Zipf's law all front-ends want the same blocks,
+//! so they would wait for the holder, each time for up to `time_out`.
+//!
+//! # Reads
+//! 1. If the front-end's cache has a value of the key that is not published yet, the read takes it and ends.
+//! 2. The front-end READs the copy that its known word names, and then the word, in one list.
+//! 3. The front-end accepts the copy if it is *unchanged* and *recent*. If the copy has another key in the
+//!    entry, `moves.rs` describes how the read goes on.
+//! 4. If the front-end does not accept the copy, the word that it READ becomes the known word. The front-end
+//!    begins again at step 2.
+//!
+//! The known word shows that the copy was current. The copy is *unchanged* if no front-end has begun to
+//! overwrite it since then. A front-end overwrites only its own copies that are not current. So two events
+//! have to happen before the copy is overwritten:
+//! 1. A holder releases the lock and makes another copy current.
+//! 2. After that, the front-end to which the copy belongs acquires the lock.
+//!
+//! The token of the word that was READ minus the token of the known word is the number of acquisitions since
+//! the known word.
+//! - If the known word shows the lock as free, the holder of event 1 acquired the lock after the known word.
+//!   Then events 1 and 2 need two acquisitions. So the copy is unchanged if this number is at most one.
+//! - If the known word shows the lock as held, the holder of event 1 may have acquired the lock before the
+//!   known word. Then one acquisition is enough for both events. So the front-end takes the copy as unchanged
+//!   only if this number is zero.
+//!
+//! Tokens count modulo 2^25. So a lock must not be acquired 2^25 times between two looks of a front-end at
+//! its word.
+//!
+//! The copy is *recent* if it was current at some time during the read. The front-end knows this in two
+//! cases:
+//! - The word that was READ still names the copy.
+//! - The known word was READ in an earlier try of this read, so the copy was current at that time.
 
 use super::asking::{Asking, GivenBack, LockAnswer};
 use super::cache::TakenWrites;

@@ -1,4 +1,13 @@
-//! The connections of a front-end, and the scratch memory that its requests read and write.
+//! The connections of a front-end, and the scratch memory that its requests read and write. The module
+//! [`super`] defines the terms.
+//!
+//! # Paths to an area
+//! All atomics on a word have to go through one NIC, because the atomics of two NICs are not atomic to each
+//! other (IBV_ATOMIC_HCA). A front-end reaches an area by one of three paths:
+//! - `direct`: the front-end has a QP to the NIC of each socket of each back-end.
+//! - `home`: the front-end has a QP to one port of each back-end. This is for machines with one NIC.
+//! - `proxy` (the paper's): the front-end has one QP to each back-end, to the socket with the number of the
+//!   front-end's own socket. Proxies post its lists for other sockets (`neighbours.rs`).
 
 use super::config::Hashtable;
 use super::neighbours::{Channels, Neighbours};

@@ -1,5 +1,66 @@
-//! Moves of keys: a key moves from its record into its block, and the key that occupied its entry moves to
-//! its own record.
+//! Moves of keys, and operations on keys that have moved. The module [`super`] defines the terms.
+//!
+//! `TableOp::Move` moves a key k from its record into its entry of its block. It moves the key j, which has
+//! this entry, to j's record (ours: in the paper, hot keys stay hot). Any front-end may move a key at any
+//! time.
+//!
+//! # Steps
+//! To move key k, the front-end
+//! 1. READs the block. If the block has k, the move ends;
+//! 2. READs the slots and the head of k's record, in one list;
+//! 3. if k is marked, pauses for `backoff` and begins again at step 1 (see the wait for another mover);
+//! 4. marks k by a fetch-and-add on k's count, and READs the head of k's record in the same list;
+//! 5. begins again at step 1 if k is no longer marked, or has moved since step 4 marked it. If step 3 found k
+//!    marked and went on, moves since step 3 count instead;
+//! 6. goes to step 8 if all writers that drew versions before the mark have ended (see the wait for writers);
+//! 7. pauses for at most `backoff`, READs the head of k's record, and goes back to step 5;
+//! 8. exchanges k and j under the lock of the block (`exchange.rs`). If the block already has k, the move
+//!    ends. If another front-end has moved k meanwhile, the front-end begins again at step 1;
+//! 9. removes the marks from j's count, by a compare-and-swap of the count that the exchange READ. The new
+//!    count has j's version as the version drawn last. If the compare-and-swap fails, a void draw or a
+//!    further mark may have changed the count. The front-end then repeats it with the returned count, unless
+//!    another front-end has moved j or removed its marks.
+//!
+//! k keeps its version. If j has version v, the next version of j is v + 1. So the versions of a key never go
+//! back.
+//!
+//! *The wait for another mover* (step 3):
+//! - It begins when the front-end first finds k marked and not in the block.
+//! - It ends when k is in the block, or when k is no longer marked.
+//! - It takes at most `table_lease` + `drift`. After that time the front-end that marked k may have exited.
+//!   So the waiting front-end goes on at step 5, with the mark that it found.
+//!
+//! *The wait for writers* (steps 5 to 7):
+//! - It begins when the front-end has marked k, or has ended the wait for another mover.
+//! - It ends when each slot of k's record is settled. A slot is settled when the periods (`claim.rs`) of all
+//!   writers that drew a version of the slot before the mark have ended.
+//! - For each slot, it takes at most m x (`table_lease` + `drift`), if m versions of the slot are missing.
+//!   This time begins anew when the slot's `done` word changes, with a smaller m.
+//! - If another operation of the front-end asks for the lock of the block or holds it, the move also waits
+//!   until this operation no longer does (`asking.rs`).
+//!
+//! # Keys that have moved
+//! A front-end takes a key for hot if it last saw the key in its block. It also takes a key for hot if its
+//! cache has an unpublished value of the key. It takes all other keys for cold. It may be wrong, and then the
+//! operation goes on at the key's other location:
+//! - *A read of a cold key finds the key marked.* The reader READs the block. If the key is not there, the
+//!   reader READs the record again, and takes its newest version despite the mark. The record then has every
+//!   write that ended before the block was READ.
+//! - *A read of a hot key finds another key in the entry.* The reader READs the record, and takes its newest
+//!   version despite a mark.
+//! - *A write of a cold key draws a void version.* The writer READs the block. If the key is there, the write
+//!   becomes a write of a hot key. Otherwise the writer waits for another mover, as in step 3 of a move. If
+//!   the key is no longer marked then, the writer draws again. If the wait reaches its longest time, the
+//!   writer moves the key itself.
+//! - *A publication finds another key in the entry of a value.* The front-end publishes its other values. It
+//!   then writes this value as a write of a cold key. If the drawn version is void, the previous rule
+//!   applies.
+//!
+//! # Assumptions
+//! - `drift` also bounds the delay of the WRITEs to j's record (step 5 of `exchange.rs`), as it bounds the
+//!   delay of the WRITEs of a cold key (`cold.rs`).
+//! - The count has the number of moves modulo 4096. So a key must not move 4096 times between two looks of a
+//!   front-end at the key's count.
 
 use super::claim::{Look, SlotClaim};
 use super::cold::{head, head_of, look_at};
@@ -196,7 +257,7 @@ impl Move {
         self.look_again(turn)
     }
 
-    /// Begins the exchange if the earlier writers have ended; else waits.
+    /// Begins the exchange if the earlier writers have ended. Otherwise waits.
     ///
     /// # Panics
     /// If the move does not wait for writers.

@@ -1,5 +1,15 @@
-//! Front-ends of one machine that post for each other: each posts the others' lists for areas at its own
-//! socket.
+//! Proxies: front-ends of one machine that post lists for each other. A front-end posts the lists of its
+//! machine's other front-ends for areas at its own socket.
+//!
+//! - A proxy is a front-end of the same machine at another socket. The asking front-end hands a list to the
+//!   proxy by a queue in shared memory ([`Neighbours`]). The proxy posts the list, and the proxy's NIC reads
+//!   and writes the scratch memory of the asking front-end.
+//! - If the machine has no front-end at a socket, the asking front-end has a QP of its own to that socket.
+//! - With path `proxy`, every front-end serves as proxy besides its own work. It goes on after its own work,
+//!   in `FrontEnd::serve`. It stops when `FrontEnd::run` has returned in all front-ends of its machine. It
+//!   stops in any case one second after the end of its interval (the time in which it may begin operations).
+//! - A proxy that fails reports its error to the front-ends that ask it, and they end with this error. A
+//!   proxy that hangs answers nothing.
 
 use super::config::Hashtable;
 use super::request::{AskedList, OpSlot};

@@ -24,7 +24,7 @@ pub struct Memories {
     pub map: (Mem, u64),
 }
 
-/// An executor that joins relations with others.
+/// An executor that joins relations together with all other executors of its job.
 pub struct Joining<P: Provider> {
     cpu: P,
     executor: Executor<P>,

@@ -146,8 +146,9 @@ struct LogQp<P: Provider> {
     qp: Qp<P>,
     cq: Cq<P>,
     memory: RemoteAddr,
-    /// Largest number of SGEs of a WRITE, and of bytes of inline payload.
+    /// Largest number of SGEs of a WRITE.
     sges: usize,
+    /// Largest number of bytes of inline payload.
     inline: u32,
 }
 
@@ -160,11 +161,13 @@ pub struct Appender<P: Provider> {
     number: u32,
     reserver: Reserver<P>,
     buffers: AppendBuffers<P>,
-    /// The appends in flight. The first `reserved` of them have positions, and the first `posted` of them are
-    /// posted.
+    /// The appends in flight, in the order of calls.
     batches: VecDeque<Batch>,
+    /// The first `reserved` appends in flight have positions.
     reserved: usize,
+    /// The first `posted` appends in flight are posted.
     posted: usize,
+    /// Number of appends that have begun.
     begun: u64,
     word: EngineWord,
     /// All positions of this engine below this position are marked.
@@ -270,8 +273,10 @@ impl<P: Provider> Appender<P> {
     /// order in which they begin.
     ///
     /// # Errors
-    /// If there is no room, there are no records or too many, a record has the wrong length, or a verb fails
-    /// or has failed before.
+    /// - There is no room.
+    /// - There are no records, or too many.
+    /// - A record has the wrong length.
+    /// - A verb fails or has failed before.
     pub fn append(&mut self, records: &[VectorPiece]) -> Result<(), SystemError> {
         let (most, len) = (self.terms.most as usize, self.terms.layout.record);
         if !self.has_room() || records.is_empty() || records.len() > most {
@@ -368,8 +373,8 @@ impl<P: Provider> Appender<P> {
         }
     }
 
-    /// Tells the log machine that this engine has no append in flight, so that the engine does not count as a
-    /// possible owner of a hole. Waits until the WRITE has completed.
+    /// Tells the log machine, by a WRITE, that this engine has no append in flight. So the engine does not
+    /// count as a possible owner of a hole. Waits until the WRITE has completed.
     ///
     /// # Errors
     /// If an append is in flight, or a verb fails or has failed before.
@@ -481,8 +486,9 @@ impl<P: Provider> Appender<P> {
         Ok(moved)
     }
 
-    /// READs the head at intervals of [`LOOK_AGAIN`]. Each time, also WRITEs the engine's word, to say that
-    /// all positions of the engine below `position` are marked. Returns whether it posted anything.
+    /// READs the head at intervals of [`LOOK_AGAIN`]. Each time, also WRITEs the engine's word. The word then
+    /// says that all positions of the engine below `position` are marked. Returns whether the call has posted
+    /// anything.
     fn wait_for_room(&mut self, position: u64) -> Result<bool, SystemError> {
         let now = self.cpu.now();
         let (since, again) = match self.room {

@@ -38,9 +38,9 @@ pub struct LogReader<P: Provider> {
     layout: Layout,
     reach: Reach<P>,
     next: u64,
-    /// `voids`: number of void positions so far. `missed`: number of positions that were overwritten before
-    /// they were read.
+    /// Number of void positions so far.
     voids: u64,
+    /// Number of positions that were overwritten before they were read.
     missed: u64,
 }
 
@@ -166,9 +166,12 @@ impl<P: Provider> LogReader<P> {
     }
 
     /// Advances to the first position that cannot be overwritten yet. Returns whether the reader missed a
-    /// position. An engine overwrites a position only if it has reserved the position one lap later, and has
-    /// seen the head beyond the overwritten position. Head and tail never decrease. So the bytes READ before
-    /// are right if the head or the tail now shows that this has not happened.
+    /// position.
+    ///
+    /// An engine overwrites a position only after two events: it has reserved the position one lap later, and
+    /// has seen the head beyond the overwritten position. The tail shows the first event, and the head shows
+    /// the second. Head and tail never decrease. So the bytes that were READ before are right if one of the
+    /// events has not happened by now.
     fn miss(&mut self) -> Result<bool, SystemError> {
         self.fetch(TAIL, (0, ENDS))?;
         let reserved = self.fetched(TAIL).saturating_sub(self.layout.slots);

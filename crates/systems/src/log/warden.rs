@@ -131,8 +131,9 @@ impl<P: Provider> HoleWatch<P> {
         self.cpu.load_u64(self.warden.log, TAIL).min(most)
     }
 
-    /// Handles a hole at the next position, if there is one. Closes it if all possible owners are fenced;
-    /// fences them after `patience`. Returns false if the warden has to wait.
+    /// Handles a hole at the next position, if there is one. If the warden has seen the hole for `patience`,
+    /// fences the possible owners. Closes the hole if all possible owners are fenced. Returns `false` if
+    /// there is no hole, or if the warden has to wait.
     fn look_after_hole(&mut self) -> bool {
         let hole = self.next;
         let limit = self.limit();
@@ -161,9 +162,9 @@ impl<P: Provider> HoleWatch<P> {
         true
     }
 
-    /// The possible owners of an unmarked position. The word of such an engine names this position or an
-    /// earlier one, so the position may be the engine's. The engine has marked no later position, because
-    /// each engine marks its positions in order.
+    /// The possible owners of an unmarked position. The word of a possible owner names this position or an
+    /// earlier one. A possible owner has marked no later position, because each engine marks its positions in
+    /// order.
     fn possible_owners(&self, hole: u64) -> Vec<u32> {
         let may_own = |engine: &u32| {
             let word = self.cpu.load_u64(self.warden.log, self.warden.layout.word(*engine));

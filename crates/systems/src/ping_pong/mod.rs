@@ -2,7 +2,7 @@
 //! for the peer's message, and answers with a message of equal length.
 //!
 //! A WRITTEN message counts as arrived when its last byte is visible. This relies on the last byte of a WRITE
-//! to become visible last. No specification promises this. Latencies are half a round trip. The latency of a
+//! becoming visible last. No specification promises this. Latencies are half a round trip. The latency of a
 //! READ is a whole round trip, because the peer does not answer. If UC or UD loses a message, the exchange
 //! stops, because messages are not repeated.
 

@@ -13,14 +13,15 @@
 //!   requests and one of results. No NIC accesses memory of another socket.
 //!
 //! Besides its own work, every thread is a proxy. So no thread idles, and there are no extra threads to
-//! connect. A thread that is done stays a proxy until all threads of its machine are done, or until long
-//! after its interval. A thread that has stopped for ever is never done, and does not answer requests. If a
-//! machine has no thread at a socket, requests for that socket go by `home`.
+//! connect. A thread that is done stays a proxy until all threads of its machine are done, or until one
+//! second after its interval. A thread that has stopped for ever is never done, and does not answer requests.
+//! If a machine has no thread at a socket, requests for that socket go by `home`.
 //!
-//! **QPs.** The paper counts s * 2m QPs with a proxy, and s * s * 2m with all sockets connected to all, for m
-//! machines of s sockets, "for each socket". The deployment has these numbers if QPs at both ends count
-//! (hence the 2). The server has s or s * s connections with each of m other machines that have one thread at
-//! each socket. So these are the QPs of a machine, not of a socket, and more threads multiply them.
+//! **QPs.** For m machines of s sockets, the paper counts s * 2m QPs with a proxy. It counts s * s * 2m QPs
+//! if all sockets are connected to all sockets. The paper calls these numbers "for each socket". The
+//! deployment has these numbers if QPs at both ends count (hence the 2). With one thread at each socket, the
+//! server has s or s * s connections with each of m other machines. So the numbers are the QPs of a machine,
+//! not of a socket. More threads multiply them.
 
 pub(crate) mod channel;
 mod config;

@@ -688,6 +688,15 @@ fn transitions_need_their_attributes_and_no_others() {
     ] {
         assert!(check_modify(QpState::Rtr, QpType::Rc, &bad).is_err(), "{bad:?}");
     }
+    for (from, attr, taken) in [
+        (QpState::Init, QpAttr { qp_state: None, ..last }, "takes only IBV_QP_PKEY_INDEX, IBV_QP_PORT, "),
+        (QpState::Rtr, QpAttr::default(), "IBV_QPS_RTR, where a QP of type RC takes no attributes"),
+        (QpState::Rts, QpAttr { sq_psn: Some(0), ..QpAttr::default() }, "takes only IBV_QP_ACCESS_FLAGS, "),
+    ] {
+        let refused = check_modify(from, QpType::Rc, &attr).expect_err("it is refused");
+        assert!(refused.to_string().starts_with("attr_mask lacks IBV_QP_STATE, so the QP stays in "));
+        assert!(refused.to_string().contains(taken), "{refused}");
+    }
     let any_timer = QpAttr { min_rnr_timer: Some(255), ..last };
     assert_eq!(check_modify(QpState::Rtr, QpType::Rc, &any_timer), Ok(QpState::Rts));
 }

@@ -363,6 +363,8 @@ fn value(draws: &mut Draws, field: &Field, profile: &str) -> String {
 fn number(draws: &mut Draws, key: &str, unit: &str, least: u64, most: u64) -> u64 {
     let small = match key {
         "seed" => return draws.among(0, u64::MAX),
+        // Hosts without sizes of caches refuse a region below 64 MiB, because caches may hold it.
+        "region" if draws.percent(50) => return draws.among(64 << 20, 256 << 20),
         "rate" => return draws.of_any_magnitude(10_000, 100_000_000),
         "qps" | "cores" | "clients_per_machine" | "ports" => 6,
         "counters" | "cache_bytes" | "real_pairs" => 10_000,

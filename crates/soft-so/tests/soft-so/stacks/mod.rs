@@ -1,11 +1,12 @@
-//! Runs popular unmodified programs above verbs: rdma_cm's programs, UCX, MPI, libfabric, fio. A run passes
-//! if the software NIC counts at least the payload that the program reports, on the requested transport. All
-//! other transports are switched off, and without the library the command must fail.
+//! Runs popular unmodified programs above verbs, such as rdma_cm's programs, UCX, MPI, libfabric and QEMU. A
+//! run passes if the software NIC counts at least the payload that the program reports, on the requested
+//! transport. All other transports are switched off, and without the library the command must fail.
 //!
 //! `page` generates `docs/programs.md` from these runs.
 
 mod fio;
 mod libfabric;
+mod machines;
 mod mpi;
 mod nccl;
 mod page;
@@ -24,6 +25,7 @@ use crate::common::{
 };
 use doorbell_launch::Link;
 use serde_json::Value;
+use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -142,9 +144,11 @@ impl Run {
         let folder = tempfile::tempdir().expect("a folder");
         let [to_server, to_client] = ["server.json", "client.json"]
             .map(|name| Launch { fabric: fabric.clone(), counts: folder.path().join(name) });
+        let errors_folder = tempfile::tempdir().expect("a folder");
         let mut server = (!matches!(self.ready, Ready::Alone)).then(|| {
             let mut command = self.command(server, Some(&to_server), self.server, &port);
-            let mut server = command.stdout(Stdio::null()).spawn().expect("the server starts");
+            let errors = File::create(errors_folder.path().join("errors")).expect("it can be created");
+            let mut server = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the server starts");
             self.waits(&fabric, &port, &mut server);
             server
         });
@@ -160,7 +164,12 @@ impl Run {
             // A server may fail when its client has exited, but no signal may kill it.
             assert!(server.is_none_or(|status| status.code().is_some()), "server of {what}");
             leaves |= server.is_none();
+            explains_nothing(
+                &what,
+                &std::fs::read_to_string(errors_folder.path().join("errors")).expect("text"),
+            );
         }
+        explains_nothing(&what, &text(&client));
         let moved = payload(folder.path(), self.transport);
         assert!(moved >= self.bytes, "{what}: {moved} bytes on {}, not {}", self.transport, self.bytes);
         assert!(leaves || !leaves_something(&fabric), "{what}: the fabric {fabric} is still there");
@@ -189,6 +198,14 @@ impl Run {
         }
         assert!(!client.status.success(), "{} without the library: {}", self.line(), text(&client));
     }
+}
+
+/// Asserts that the output has no line about a refused call. MPI may print a rank before the line.
+fn explains_nothing(what: &str, output: &str) {
+    let is_refused =
+        |line: &&str| ["doorbell: ibv_", "doorbell: rdma_"].iter().any(|part| line.contains(part));
+    let line = output.lines().find(is_refused);
+    assert_eq!(line, None, "{what}");
 }
 
 /// Runs all programs of a package, then repeats the first run without the library. Stops at a program that is

@@ -1,7 +1,7 @@
 //! Runs a TCP program whose sockets librspreload turns into RDMA sockets. librspreload is preloaded before
 //! the library, and after it.
 
-use super::{payload, wait_for_cm};
+use super::{explains_nothing, payload, wait_for_cm};
 use crate::common::{compile, finish, free_port, installed, launch, leaves_something, library, text};
 use doorbell_launch::Link;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,9 @@ fn a_program_of_tcp_in_both_orders() {
         let server = finish(server, "the server");
         assert!(text(&client).contains("sum 4950000"), "{behind}: {}", text(&client));
         assert!(client.status.success() && server.status.success(), "{behind}: {}", text(&server));
+        for output in [&client, &server] {
+            explains_nothing("a program of TCP", &text(output));
+        }
         let moved = payload(counts.path(), "rc");
         assert!(moved >= 100_004, "{behind}: {moved} bytes by the NIC");
         assert!(!leaves_something(&fabric), "{behind}: the fabric {fabric} is still there");

@@ -1,23 +1,40 @@
-//! Runs NIXL and Mooncake from Python wheels. NIXL's wheel contains a libibverbs under another name.
-//! `cargo xtask wheels` installs both wheels.
+//! Runs programs from Python wheels: NIXL, Mooncake, ibverbs, PeerCache and connex-rs. NIXL's wheel
+//! contains a libibverbs under another name. `cargo xtask wheels` installs the wheels.
 
-use super::{RUN, Ready, Run, pass};
-use std::path::Path;
+use super::{PORT, RUN, Ready, Run, pass};
 
 /// The folder of the installed wheels, in cargo's target folder.
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/../wheels");
 const NIXL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/nixl.py");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/mooncake.py");
+const VERBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/verbs.py");
+const PEERCACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/peercache.py");
+const CONNEX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/soft-so/stacks/connex.py");
 
 const BASE: Run = Run { program: "/usr/bin/python3", ready: Ready::Alone, ..RUN };
 
-pub(super) const RUNS: [Run; 2] = [
+pub(super) const RUNS: [Run; 5] = [
     Run {
         package: "nixl-cu12",
         client: &[NIXL, FOLDER],
         env: &[("UCX_TLS", "rc_v"), ("UCX_NET_DEVICES", "doorbell0:1")],
         bytes: 20 << 20,
         says: "20 WRITEs of 1048576 bytes",
+        ..BASE
+    },
+    Run {
+        package: "ibverbs",
+        client: &[VERBS, FOLDER],
+        bytes: 3 * 20 * 65536,
+        says: "20 WRITEs, READs and SENDs of 65536 bytes",
+        ..BASE
+    },
+    Run {
+        package: "connex-rs",
+        client: &[CONNEX, FOLDER],
+        env: &[("UCX_TLS", "rc_v,self"), ("UCX_NET_DEVICES", "doorbell0:1")],
+        bytes: 21 << 20,
+        says: "10 WRITEs and READs of 1048576 bytes",
         ..BASE
     },
     Run {
@@ -28,7 +45,18 @@ pub(super) const RUNS: [Run; 2] = [
         exits_at_once: true,
         ..BASE
     },
+    Run {
+        package: "peercache",
+        client: &[PEERCACHE, FOLDER, PORT],
+        bytes: 64 << 17,
+        says: "64 values of 131072 bytes",
+        ..BASE
+    },
 ];
+
+/// Packages that cannot switch off TCP, and use it if they find no device. So their runs also succeed without
+/// the library. The counts of the NIC show that they used verbs.
+const TCP_TOO: [&str; 2] = ["mooncake-transfer-engine-non-cuda", "peercache"];
 
 /// The version of a wheel, if the wheel is installed. The name of its metadata folder contains the version.
 pub(super) fn version(package: &str) -> Option<String> {
@@ -43,12 +71,13 @@ pub(super) fn version(package: &str) -> Option<String> {
 
 #[test]
 fn programs() {
-    if !Path::new(FOLDER).is_dir() {
-        return eprintln!("skipped: NIXL and Mooncake are not there (cargo xtask wheels)");
+    for run in RUNS {
+        if version(run.package).is_none() {
+            eprintln!("skipped: the wheel of {} is not there (cargo xtask wheels)", run.package);
+        } else if TCP_TOO.contains(&run.package) {
+            assert!(run.passes());
+        } else {
+            pass(&[run]);
+        }
     }
-    let [nixl, mooncake] = RUNS;
-    pass(&[nixl]);
-    // Mooncake cannot switch off TCP, and uses it if it finds no device. So the run would also succeed
-    // without the library. The NIC's counts show that Mooncake used verbs.
-    assert!(mooncake.passes());
 }

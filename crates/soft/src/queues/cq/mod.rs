@@ -1,23 +1,25 @@
 //! Completion queues.
 //!
 //! A CQ gets completions from three sources:
-//! - A private queue has the completions of this process's sends.
-//! - Receive queues have the completions of RECVs in their slots. Senders announce these completions to the
-//!   CQ through a ring in the segment.
-//! - A receive queue is the CQ's *lane* if its QP is the only one that receives at this CQ. The CQ polls the
-//!   lane itself, so senders announce nothing.
+//! - The *private queue* has the completions of this process's sends.
+//! - The *ring* in the segment has notices. By a notice, a sender announces a complete RECV to the CQ. The
+//!   completion itself is in the RECV's slot.
+//! - The *lane* is a receive queue that the CQ polls itself. Senders announce nothing for a lane. A receive
+//!   queue is the CQ's lane if its QP is the only one that receives at this CQ.
 //!
 //! The completion of a send is entered into the private queue before the peer can see the request. The entry
-//! stores the positions of the ring and the lane at that time. So completions are returned in the order in
-//! which they arrived, and the peer's answer to a request never precedes the request's completion.
+//! stores the positions of the ring and the lane at that time. So the CQ returns completions in the order in
+//! which they arrived. The peer's answer to a request never precedes the request's completion.
 
 mod shown;
 mod state;
 
 use super::events::Events;
 use super::recv_queue::RecvQueue;
+use crate::causes;
 use crate::errno::{EINVAL, Errno};
 use crate::fabric::peer::Owner;
+use crate::fabric::pipe::PipeReads;
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::memory::records::{CqRecord, QpRecord};
@@ -26,6 +28,7 @@ use crate::rings::completions::{Armed, arm, armed, overrun, wake, wake_late};
 use crate::rings::recvs::Receipt;
 use crate::sync::lock;
 use doorbell_abi::ibv_wc;
+use doorbell_transport::Refused;
 use doorbell_verbs::WcStatus;
 use shown::ShownState;
 use state::CqState;
@@ -33,10 +36,17 @@ pub(crate) use state::{QpShare, SendDone};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 
-/// After this many empty polls in a row, some 10 ns each, the thread yields its processor at every
-/// `YIELD_EVERY`th empty poll.
+/// Number of empty polls in a row, some 10 ns each, after which the thread begins to yield its processor.
 const PATIENCE: u32 = 1000;
+/// From then on, the thread yields its processor at each empty poll whose number is a multiple of this.
 const YIELD_EVERY: u32 = 50;
+/// A poll that finds nothing adds this to [`Cq::empty_polls`].
+const POLL: u32 = 2;
+/// The bit of [`Cq::empty_polls`] that [`Cq::mark_polls`] sets. A poll that finds a completion clears the
+/// bit.
+const MARK: u32 = 1;
+/// How often [`Cq::mark_polls`] tries to set the mark while another thread polls.
+const MARK_TRIES: u32 = 4;
 
 /// A completion queue.
 #[derive(Debug)]
@@ -46,13 +56,17 @@ pub(crate) struct Cq {
     pub(crate) cqe: AtomicU32,
     record: &'static CqRecord,
     state: ShownState,
-    /// Polls in a row that found nothing. A counter: it orders nothing.
+    /// Polls in a row that found nothing, times `POLL`, and the bit `MARK`.
     empty_polls: AtomicU32,
+    /// The reads of the completion channel, if the CQ has one.
+    reads: Option<Arc<PipeReads>>,
+    /// Whether an XRC SRQ completes here, or has completed here.
+    has_srq: AtomicBool,
     pub(crate) events: Events,
-    /// Whether the CQ has a completion channel, and whether the process's helper thread checks that the
-    /// program is notified. `is_looked_at` orders nothing: its swap only selects the thread that asks the
-    /// helper.
+    /// Whether the CQ has a completion channel.
     tells: bool,
+    /// Whether the helper thread checks that the program is notified. The flag orders nothing: its swap only
+    /// selects the thread that asks the helper thread to check.
     is_looked_at: AtomicBool,
     /// The record's `armed` word at the helper thread's last check, if a notification was due then.
     seen: Mutex<Option<u32>>,
@@ -84,11 +98,19 @@ impl Cq {
             record,
             state: ShownState::new(state),
             empty_polls: AtomicU32::new(0),
+            reads: None,
+            has_srq: AtomicBool::new(false),
             events: Events::default(),
             tells: channel_fd != 0,
             is_looked_at: AtomicBool::new(false),
             seen: Mutex::default(),
         })
+    }
+
+    /// Sets the reads of the CQ's completion channel.
+    pub(crate) fn with_reads(mut self, reads: Option<Arc<PipeReads>>) -> Cq {
+        self.reads = reads;
+        self
     }
 
     /// The index and generation that a completion event carries for this CQ.
@@ -109,6 +131,7 @@ impl Cq {
 
     /// Adds an XRC SRQ whose RECVs complete here, whichever QPs take them.
     pub(crate) fn add_srq(&self, srq: &Arc<RecvQueue>) {
+        self.has_srq.store(true, Relaxed);
         self.state.lock().add_srq(srq);
     }
 
@@ -133,18 +156,18 @@ impl Cq {
         self.record.overrun.load(Relaxed) != 0
     }
 
-    /// Forgets the completions of a QP. Frees the slots of its SRQ's RECVs among them, because no poll will
-    /// take them.
+    /// Forgets the completions of a QP, because no poll will take them. If the QP uses an SRQ, frees the
+    /// slots of the completions' RECVs.
     pub(crate) fn forget(&self, user: &QpShare) {
         self.state.lock().forget(user);
     }
 
-    /// Enters a send's completion, which becomes due when its request is done; `false` if it is lost because
-    /// the CQ is full.
+    /// Enters a send's completion, which becomes due when its request is done. Returns `false` if the
+    /// completion is lost because the CQ is full.
     ///
-    /// The function is inlined, so that the fields of `own` are stored in their final place. If `own` were
-    /// copied through memory, the copy would use larger loads than the stores before it. Such a load waits
-    /// until the stores of the previous message have reached the peer.
+    /// The function is inlined, so that the fields of `own` are stored in their final place. Otherwise `own`
+    /// would be copied through memory, by loads that are larger than the stores before them. Such a load
+    /// waits until the stores of the previous message have reached the peer.
     #[inline(always)]
     pub(crate) fn enter(&self, own: SendDone, user: &QpShare, receipt: Option<Receipt>) -> bool {
         let (sender, cqe) = (user.sender.load(Relaxed), u64::from(self.cqe.load(Relaxed)));
@@ -178,13 +201,13 @@ impl Cq {
     }
 
     /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
-    /// arrived since. Returns whether any RECV has arrived.
+    /// arrived after these completions were entered. Returns whether any RECV has arrived.
     pub(crate) fn move_back(&self, (qp_num, number): (u32, u64)) -> bool {
         self.state.lock().move_back(qp_num, number)
     }
 
-    /// Notifies the program of an entered completion that is due now. `is_error` tells whether the request
-    /// failed.
+    /// Notifies the program of an entered completion that has just become due. `is_error` tells whether the
+    /// request failed.
     #[inline(always)]
     pub(crate) fn tell(&self, is_error: bool) {
         wake(Owner::This, self.record, self.index, is_error, |armed| self.holds(armed));
@@ -228,15 +251,52 @@ impl Cq {
         Ok(taken)
     }
 
-    /// Counts an empty poll. Yields the processor now and then, because a program that polls in vain may keep
-    /// its peer from running. Then also checks for senders that exited.
+    /// Counts an empty poll. Yields the processor at some of the polls, because a program that polls in vain
+    /// may keep its peer from running. At these polls, also checks for senders that exited.
     fn let_others_run(&self) {
-        let polls = self.empty_polls.load(Relaxed).wrapping_add(1);
-        self.empty_polls.store(polls, Relaxed);
+        let counted = self.empty_polls.load(Relaxed).wrapping_add(POLL);
+        self.empty_polls.store(counted, Relaxed);
+        let polls = counted / POLL;
         if polls >= PATIENCE && polls.is_multiple_of(YIELD_EVERY) {
             std::thread::yield_now();
+            // The thread explains why the program waits.
+            self.process.progress.start();
             self.look_after_senders();
         }
+    }
+
+    /// Marks all polls from now on. Returns a number that changes with each poll, if polls were marked by an
+    /// earlier call and none of them has found a completion. Otherwise returns `None`.
+    pub(super) fn mark_polls(&self) -> Option<u32> {
+        let polls = self.empty_polls.load(Relaxed);
+        if polls & MARK != 0 {
+            return Some(polls);
+        }
+        // A poll at the same time may overwrite the mark, because polls load and store the word. If all tries
+        // fail, the next call of this function sets the mark.
+        for _ in 0..MARK_TRIES {
+            self.empty_polls.fetch_or(MARK, Relaxed);
+            (0..PATIENCE).for_each(|_| std::hint::spin_loop());
+            if self.empty_polls.load(Relaxed) & MARK != 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The number of polls between two numbers of [`Cq::mark_polls`].
+    pub(super) fn polls_between(before: u32, now: u32) -> u32 {
+        now.wrapping_sub(before) / POLL
+    }
+
+    /// The reads of the completion channel that a thread is in, as [`PipeReads::current`] returns them.
+    pub(super) fn current_read(&self) -> Option<(u64, u64)> {
+        self.reads.as_ref()?.current()
+    }
+
+    /// Whether an XRC SRQ may complete here.
+    pub(super) fn has_srq(&self) -> bool {
+        self.has_srq.load(Relaxed)
     }
 
     /// Repairs receive queues in which a sender that exited has left a message half delivered.
@@ -262,14 +322,17 @@ impl Cq {
         arm(self.record, self.index, which, |armed| self.tells && self.holds(armed));
     }
 
-    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)). `EINVAL` if the CQ holds more.
-    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Errno> {
+    /// Gives the CQ room for `cqe` completions (ibv_resize_cq(3)). Fails with `EINVAL` if the CQ holds more
+    /// completions.
+    pub(crate) fn resize(&self, cqe: u32) -> Result<(), Refused> {
         let mut state = self.state.lock();
         if state.held(u64::from(cqe)) > u64::from(cqe) {
-            return Err(EINVAL);
+            return Err(causes::CQ_RESIZE.of([&cqe]));
         }
         // Release: a process that finds the ring sees its cells initialised.
-        state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release))?;
+        let grown =
+            state.grow(cqe.next_power_of_two(), |ring| self.record.ring.store(ring.in_record(), Release));
+        grown.map_err(|errno| causes::at_limit(&causes::CQ_RESIZE_ROOM, errno, [&cqe]))?;
         // Relaxed: a completion that arrives meanwhile may be checked against the old or the new limit.
         self.record.cqe.store(cqe, Relaxed);
         self.cqe.store(cqe, Relaxed);
@@ -278,8 +341,8 @@ impl Cq {
 }
 
 impl Sleeping for Cq {
-    /// Notifies the program in place of a sender. The sender may have been stopped or have exited before it
-    /// notified the program of a completion, or meanwhile.
+    /// Notifies the program in place of a sender. A sender may stop or exit after it has completed a RECV and
+    /// before it has notified the program.
     fn look(&self) {
         if armed(self.record) == Armed::Not {
             return;

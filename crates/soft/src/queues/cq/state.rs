@@ -1,5 +1,5 @@
-//! The part of a CQ that its lock protects: the CQ's three sources of completions, and the queues behind
-//! them.
+//! The part of a CQ that its lock protects: the private queue, the rings, the lane, and the receive queues
+//! with the completions of RECVs. [`super`] defines these terms.
 
 use crate::counts;
 use crate::device;
@@ -35,7 +35,7 @@ pub(crate) struct QpShare {
     /// The generation in the QP's record. Relaxed: a reset stores it before it acquires the CQ's lock to
     /// forget completions.
     pub(crate) generation: AtomicU32,
-    /// The QP's number. No other QP gets it while a CQ has a completion of this QP.
+    /// Reserves the QP's number. No other QP gets this number while a CQ has a completion of this QP.
     pub(crate) number: Arc<HeldNumber>,
     /// Number of the last send work request whose completion was taken. Requests up to this number take no
     /// room in the send queue any more. The number changes under the lock of the send CQ. A post that reads
@@ -67,10 +67,10 @@ pub(crate) struct SendDone {
     pub(crate) sends: u64,
 }
 
-/// A completion in the private queue, with the positions up to which RECVs had arrived before it.
+/// A completion in the private queue.
 ///
-/// A completion is entered before the responder can see the request. So it precedes everything that the
-/// responder sends because of the request. A completion is *due* when its request is done. The posting thread
+/// The completion is entered before the responder can see the request. So the completion precedes everything
+/// that the responder sends because of the request. It is *due* when its request is done. The posting thread
 /// marks the request as done. If the posting thread is delayed, other threads check by the receipt whether
 /// the request is done.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,9 @@ pub(super) struct QueuedSend {
     own: SendDone,
     /// Index of the completion's QP among the CQ's senders.
     sender: u32,
+    /// The RECV that the request's message has taken.
     receipt: Option<Receipt>,
+    /// The positions up to which RECVs had arrived when this completion was entered.
     before: Arrived,
 }
 
@@ -97,8 +99,10 @@ pub(super) struct CqState {
     process: &'static Process,
     /// The private queue: the completions of this process's sends.
     own: VecDeque<QueuedSend>,
-    /// The completion of a RECV that was taken, but must be returned after the completion of an earlier send.
+    /// The completion of a RECV that was taken from its queue. A poll must return it after the completion of
+    /// an earlier send.
     held_back: Option<ibv_wc>,
+    /// The QPs whose sends or RECVs complete here, by their numbers.
     users: HashMap<u32, Arc<QpShare>, std::hash::BuildHasherDefault<QpnHasher>>,
     /// The QPs whose sends complete here.
     senders: Vec<Option<Arc<QpShare>>>,
@@ -126,7 +130,8 @@ struct EndedUser {
     receives: bool,
 }
 
-/// The rings of a CQ. A process that had begun to notify the CQ may still put its notice into an older ring.
+/// The rings of a CQ. A resize creates a larger ring. A process that began to notify the CQ before the resize
+/// may still put its notice into an older ring.
 #[derive(Debug)]
 struct CqRings {
     older: Vec<OwnRing>,
@@ -138,7 +143,7 @@ struct CqRings {
 #[derive(Clone, Debug)]
 struct CqLane {
     user: Arc<QpShare>,
-    /// Position of the first RECV that senders announce through the ring; `None` while they announce none.
+    /// Position of the first RECV that senders announce by a notice; `None` while they announce none.
     until: Option<u64>,
 }
 
@@ -239,8 +244,8 @@ impl CqState {
             }
         }
         self.sweep(false);
-        // A poll looks at a lane before the ring. So while a ring may hold completions of a destroyed QP, a
-        // new QP gets no lane.
+        // A poll checks the lane before the ring. While a ring may hold older completions of a destroyed QP,
+        // the completions of a lane would precede them. So a new QP then gets no lane.
         let alone = self.receivers == 1 && !user.uses_srq && self.ended.is_empty();
         if alone {
             self.lane = Some(CqLane { user: user.clone(), until: None });
@@ -271,7 +276,7 @@ impl CqState {
         users.for_each(|(_, users)| *users -= 1);
     }
 
-    /// Ends the lane: from then on, senders notify the CQ of the RECVs that they complete.
+    /// Ends the lane: from now on, senders notify the CQ of the RECVs that they complete.
     fn end_lane(&mut self) {
         let Some(lane) = self.lane.as_mut().filter(|lane| lane.until.is_none()) else { return };
         if let Some(qp) = self.process.segment.qp(self.process.segment.index_of(lane.user.num)) {
@@ -291,8 +296,8 @@ impl CqState {
             }
         }
         if let Some(flights) = &user.flights {
-            // Writes awaited results of READs and atomics to the program's memory now, because the program
-            // may free this memory before it polls.
+            // Writes the results of READs and atomics to the program's memory now, because the program may
+            // free this memory before it polls.
             let own = self.own.iter().map(|queued| &queued.own).filter(|own| own.qp_num == user.num);
             own.for_each(|own| flights.polled(own.sends, own.status.to_c(), own.byte_len));
         }
@@ -353,8 +358,8 @@ impl CqState {
             || *receives && has_recvs()
     }
 
-    /// Forgets the completions of a QP. Frees the slots of its SRQ's RECVs among them, because no poll will
-    /// take them.
+    /// Forgets the completions of a QP, because no poll will take them. If the QP uses an SRQ, frees the
+    /// slots of the completions' RECVs.
     pub(super) fn forget(&mut self, user: &QpShare) {
         self.own.retain(|queued| queued.own.qp_num != user.num);
         self.held_back = self.held_back.filter(|wc| wc.qp_num != user.num);
@@ -375,8 +380,8 @@ impl CqState {
         }
     }
 
-    /// Enters a send's completion; `false` if the CQ holds `cqe` completions already. The function is inlined
-    /// for the reason given at [`super::Cq::enter`].
+    /// Enters a send's completion. Returns `false` if the CQ holds `cqe` completions already. The function is
+    /// inlined for the reason given at [`super::Cq::enter`].
     #[inline(always)]
     pub(super) fn enter(&mut self, own: SendDone, sender: u32, receipt: Option<Receipt>, cqe: u64) -> bool {
         let before = self.arrived();
@@ -412,7 +417,8 @@ impl CqState {
         Arrived { ring, lane }
     }
 
-    /// The entered completion of request `number` of a QP, unless a poll took it because of its receipt.
+    /// The entered completion of request `number` of a QP. `None` if a poll has already taken the completion,
+    /// because its receipt showed that the request is done.
     pub(super) fn entered(&mut self, qp_num: u32, number: u64) -> Option<&mut QueuedSend> {
         self.own.iter_mut().rev().find(|queued| queued.own.qp_num == qp_num && queued.own.sends == number)
     }
@@ -423,7 +429,7 @@ impl CqState {
     }
 
     /// Moves the completions of a QP's requests from `number` on behind the completions of RECVs that have
-    /// arrived since. Returns whether any RECV has arrived.
+    /// arrived after these completions were entered. Returns whether any RECV has arrived.
     pub(super) fn move_back(&mut self, qp_num: u32, number: u64) -> bool {
         let now = self.arrived();
         let is_meant = |queued: &QueuedSend| queued.own.qp_num == qp_num && queued.own.sends >= number;
@@ -431,7 +437,8 @@ impl CqState {
             return false;
         }
         let moved: Vec<QueuedSend> = self.own.iter().copied().filter(is_meant).collect();
-        // Positions grow from entry to entry, so the moved completions become the last entries.
+        // The positions in `before` grow from entry to entry, so the moved completions become the last
+        // entries.
         self.own.retain(|queued| !is_meant(queued));
         self.own.extend(moved.into_iter().map(|queued| QueuedSend { before: now, ..queued }));
         true
@@ -502,8 +509,8 @@ impl CqState {
         user.map(|user| Receiver::Qp(user))
     }
 
-    /// Number of completions in a CQ that holds at most `cqe`. If an upper bound is below `cqe`, returns the
-    /// upper bound instead of the exact number.
+    /// Number of completions in a CQ that holds at most `cqe`. If a cheap upper bound is below `cqe`, returns
+    /// the upper bound instead of the exact number.
     #[cold]
     pub(super) fn held(&self, cqe: u64) -> u64 {
         let len = |own: &OwnRing| own.ring(self.process).map_or(0, |ring| ring.len(own.head));
@@ -516,8 +523,8 @@ impl CqState {
         others + lane
     }
 
-    /// Takes the next completion into `to`; `false` if the CQ has none. The completion is the oldest, as far
-    /// as the CQ can tell.
+    /// Takes the oldest completion into `to`, as far as the CQ knows the order. Returns `false` if the CQ has
+    /// no completion.
     #[inline(always)]
     pub(super) fn take(&mut self, to: &mut ibv_wc) -> bool {
         loop {
@@ -542,8 +549,8 @@ impl CqState {
     }
 
     /// Returns the completion of a RECV, which was just taken into `to`. If a send's completion has become
-    /// due meanwhile, the send's completion comes first. The peer may have sent the message because of that
-    /// send.
+    /// due meanwhile, holds the RECV's completion back and returns the send's completion. The reason is that
+    /// the peer may have sent the RECV's message because of that send.
     #[inline(always)]
     fn give_recv(&mut self, due: Option<usize>, to: &mut ibv_wc) -> bool {
         if due.is_none()
@@ -632,8 +639,8 @@ impl CqState {
         found
     }
 
-    /// Takes a completion whose notice came too early, when an earlier RECV of the queue or the RECV itself
-    /// was not complete.
+    /// Takes a completion whose notice came too early. At that time, the RECV itself or an earlier RECV of
+    /// the queue was not complete.
     fn take_owed(&mut self, to: &mut ibv_wc) -> bool {
         for n in 0..self.owing.len() {
             let (user, count) = &mut self.owing[n];
@@ -648,7 +655,8 @@ impl CqState {
         !self.unfinished.is_empty() && self.take_finished(to)
     }
 
-    /// Takes a completion of an SRQ that was not complete when its notice came, if it is complete now.
+    /// Takes the completion of an SRQ's RECV, if the RECV was not complete when its notice came and is
+    /// complete now.
     #[cold]
     fn take_finished(&mut self, to: &mut ibv_wc) -> bool {
         for n in 0..self.unfinished.len() {
@@ -674,8 +682,8 @@ impl CqState {
         true
     }
 
-    /// Takes the completion that a notice names. Returns `false` if its QP no longer exists, the queue has no
-    /// such RECV, or the next RECV of the queue is not complete yet.
+    /// Takes the completion that a notice names. Returns `false` in three cases: the completion's QP no
+    /// longer exists, the queue has no such RECV, or the next RECV of the queue is not complete yet.
     fn take_told(&mut self, what: RecvNotice, to: &mut ibv_wc) -> bool {
         let rq = what.rq();
         if rq >= QPS as u32 {
@@ -704,8 +712,9 @@ impl CqState {
         {
             return false;
         }
-        // Takes one completion for each notice, whichever RECV the notice names. If polls took more, the ring
-        // would hold notices of completions that were taken already. The ring has no room for such notices.
+        // Takes one completion for each notice, whichever RECV the notice names. If polls took more
+        // completions, the ring would still hold the notices of these completions. The ring has no room for
+        // such notices.
         let owing = self.owing.iter_mut().find(|(other, _)| other.num == user.num);
         match (owing, user.rq.take_next()) {
             (_, Some(taken)) => user.received(&taken, to),

@@ -11,9 +11,9 @@ use crate::rings::recvs::Receipt;
 use doorbell_verbs::WcStatus;
 
 impl Qp {
-    /// Enters a completion into the CQ; `false` if the completion is lost because the CQ has no room. `done`
-    /// has the completion's `wr_id`, `enum ibv_wc_opcode` and length in bytes. The arguments are small, so
-    /// that registers hold most of them.
+    /// Enters a completion into the CQ. Returns `false` if the completion is lost because the CQ has no room.
+    /// `done` has the completion's `wr_id`, `enum ibv_wc_opcode` and length in bytes. The arguments are
+    /// small, so that registers hold most of them.
     #[inline(never)]
     pub(super) fn enter(
         &self,

@@ -1,8 +1,10 @@
-//! Queue pairs: their attributes and states. `posting` takes send work requests, and `sending` carries them
-//! out.
+//! Queue pairs: their attributes and states. `posting` takes send work requests from the program. `sending`
+//! carries them out. `entering` enters their completions into the CQ, and `waiting` keeps the requests that
+//! cannot be carried out yet.
 
 mod entering;
 mod groups;
+pub(super) mod outlook;
 pub(crate) mod posting;
 mod role;
 mod sending;
@@ -18,9 +20,10 @@ use super::errors::{LostWr, Said, say_of_responder};
 use super::events::Events;
 use super::recv_queue::{RecvQueue, Senders, Sizes};
 use super::send_progress::SendProgress;
+use crate::causes;
 use crate::counts;
 use crate::device;
-use crate::engine::attempt::{Obstacle, Outcome};
+use crate::engine::attempt::Obstacle;
 use crate::engine::delivery::Engine;
 use crate::engine::requester::{Requester, Scratch};
 use crate::errno::{EINVAL, Errno};
@@ -32,16 +35,19 @@ use crate::limits::limits;
 use crate::memory::records::{EVENT_QP_LAST_WQE_REACHED, EventRecord, QpRecord};
 use crate::path::Path;
 use crate::point::{Point, reach};
+use crate::refused::{self, Fullness, QueueKind};
 use crate::rings::recvs::{Completer, flush};
 use crate::sync::biased::{Biased, BiasedGuard};
 use crate::sync::lock;
-use crate::watch::Watch;
 use crate::watch::flights::Flights;
+use crate::watch::{Loss, Watch};
 use doorbell_abi::CEnum;
-use doorbell_transport::{check_modify, check_post_recv, rnr_wait, takes_requests};
-use doorbell_verbs::{QpAttr, QpCap, QpState, QpType, Sge, WcOpcode, WcStatus};
+use doorbell_launch::counts::qp::QpCounter;
+use doorbell_transport::{Refused, check_modify_shown, check_post_recv, rnr_wait, takes_requests};
+use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
 pub(crate) use role::QpRole;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, Weak};
 use waiting::{SendWait, WaitingWhat, WaitingWr, wait_again};
@@ -80,6 +86,7 @@ pub(crate) struct Qp {
     async_pipe: Arc<EventPipe>,
     record: &'static QpRecord,
     sends: Biased<Sends>,
+    fullness: Fullness,
     pub(crate) events: Events,
 }
 
@@ -101,7 +108,7 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
-    /// Whether no request waits and no watch is set, so that a post may take the direct path.
+    /// Whether a post may take the direct path: the QP can send, no request waits, and no watch is set.
     #[inline(always)]
     fn is_direct(&self) -> bool {
         self.state == QpState::Rts && self.queue.is_empty() && self.watch.is_none()
@@ -110,28 +117,49 @@ impl Sends {
     /// Records that the oldest work request meets an obstacle, for the first time or again. Returns the
     /// request's error status if its retries are used up.
     fn meets(&mut self, obstacle: Obstacle) -> Option<WcStatus> {
-        let before = self.wait.map(|wait| wait.until);
+        let before = self.wait;
         let over = wait_again(&mut self.wait, obstacle, &self.attr);
-        if let (Obstacle::NoRecv(timer), None) = (obstacle, over)
-            && self.wait.map(|wait| wait.until) != before
-            && let Some(counts) = self.watch.as_mut().and_then(|watch| watch.counts.as_mut())
-        {
-            counts.waits_for_recv(rnr_wait(timer));
+        if self.watch.is_none() {
+            return over;
+        }
+        let is_sent_again =
+            over.is_some() || self.wait.map(|wait| wait.until) != before.map(|wait| wait.until);
+        let is_timed_out = is_sent_again && before.is_some_and(|wait| wait.is_timed_out(&self.attr));
+        let Some(counts) = self.counts() else { return over };
+        if is_timed_out {
+            // The answer to the retry may be an RNR NAK.
+            counts.timed_out(over != Some(WcStatus::RetryExcErr));
+        }
+        match (obstacle, over) {
+            // The last RNR NAK stops the QP for good.
+            (Obstacle::NoRecv(timer), None) if is_sent_again => counts.waits_for_recv(rnr_wait(timer)),
+            (Obstacle::NoRecv(_), Some(_)) => counts.waits_for_recv(Span::ZERO),
+            _ => {}
         }
         over
     }
 
-    /// The status of a work request with this outcome; `Err` if the request has to wait.
-    fn status(&mut self, outcome: Outcome) -> Result<WcStatus, Obstacle> {
-        match outcome {
-            Outcome::Done(status) => Ok(status),
-            Outcome::Undelivered => {
-                if let Some(watch) = &mut self.watch {
-                    watch.undelivered();
-                }
-                Ok(WcStatus::Success)
-            }
-            Outcome::Wait(obstacle) => Err(obstacle),
+    /// Ends the wait of the oldest work request, which completes with this status.
+    fn end_wait(&mut self, status: WcStatus) {
+        let Some(wait) = self.wait.take() else { return };
+        // With these statuses, `meets` has counted the last time-out.
+        let is_given_up = matches!(status, WcStatus::RetryExcErr | WcStatus::RnrRetryExcErr);
+        if !is_given_up
+            && wait.is_timed_out(&self.attr)
+            && let Some(counts) = self.counts()
+        {
+            counts.timed_out(true);
+        }
+    }
+
+    fn counts(&mut self) -> Option<&mut QpCounter> {
+        self.watch.as_mut()?.counts.as_deref_mut()
+    }
+
+    /// Records a message of UC or UD that no receiver took.
+    fn lost(&mut self, loss: &Loss) {
+        if let Some(watch) = &mut self.watch {
+            watch.undelivered(loss);
         }
     }
 }
@@ -171,7 +199,7 @@ impl Qp {
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.processor.store(0, Relaxed);
         record.show(QpState::Reset);
-        let (posts, receives) = counts::qp(num, parts.qp_type).unzip();
+        let (posts, receives) = counts::qp(num, parts.qp_type, parts.send_cq.index).unzip();
         let share = Arc::new(QpShare {
             process,
             num,
@@ -218,9 +246,11 @@ impl Qp {
                 scratch: Scratch::default(),
                 watch: Watch::new(num, parts.qp_type, posts),
             }),
+            fullness: Fullness::new(QueueKind::Sends, num),
             events: Events::default(),
         });
         made.offer();
+        made.add_to_all();
         Ok(made)
     }
 
@@ -231,6 +261,11 @@ impl Qp {
 
     pub(crate) fn qp_type(&self) -> QpType {
         self.requester.qp_type
+    }
+
+    /// The name of the QP's type in error messages.
+    fn shown_type(&self) -> &'static str {
+        self.role.shown_type(self.qp_type())
     }
 
     /// The index and generation that an event carries for this QP.
@@ -251,23 +286,31 @@ impl Qp {
     }
 
     /// Changes the QP's state and attributes; ibv_modify_qp(3).
-    pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Errno> {
+    pub(crate) fn modify(&self, attr: &QpAttr) -> Result<QpState, Refused> {
         let mut sends = self.sends();
         self.notice_error(&mut sends);
         let before = sends.state;
         let attr = &self.role.own(attr);
-        let next = check_modify(before, self.qp_type(), &self.role.completed(attr, before))?;
+        let qp_type = (self.qp_type(), &self.shown_type() as &dyn Display);
+        let next = check_modify_shown(before, qp_type, &self.role.completed(attr, before))?;
         check_device_limits(attr)?;
-        let path = attr.ah_attr.as_ref().map(|path| Path::new(path).ok_or(EINVAL)).transpose()?;
+        let path = attr.ah_attr.as_ref().map(Path::new).transpose()?;
         merge(&mut sends.attr, attr);
         sends.scratch.forget_peer();
         if let Some(path) = path {
             sends.leads_here = path.is_reachable;
         }
         self.publish(&sends.attr);
+        let path_mtu = sends.attr.path_mtu.filter(|_| self.qp_type() != QpType::Ud).map(Mtu::bytes);
+        if let Some(counts) = sends.counts() {
+            counts.modified(path_mtu);
+        }
         let may_revoke = takes_requests(before) && attr.qp_access_flags.is_some();
+        let posted = sends.posted;
         match next {
-            QpState::Reset => self.reset(&mut sends)?,
+            QpState::Reset => {
+                self.reset(&mut sends).map_err(|errno| causes::at_limit(&causes::QP_RESET, errno, []))?;
+            }
             QpState::Err => {
                 self.share.said.set();
                 self.enter_error(&mut sends);
@@ -286,6 +329,10 @@ impl Qp {
         }
         if may_revoke {
             self.requester.process.wait_for_copies("ibv_modify_qp(3)");
+        }
+        drop(sends);
+        if next == QpState::Reset {
+            refused::queue_ends(&self.fullness, posted);
         }
         Ok(next)
     }
@@ -311,7 +358,8 @@ impl Qp {
         reach(Point::QpHalfChanged);
         record.qkey.store(attr.qkey.unwrap_or(0), Relaxed);
         record.rq_psn.store(attr.rq_psn.unwrap_or(0), Relaxed);
-        record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0).into(), Relaxed);
+        record.min_rnr_timer.store(attr.min_rnr_timer.unwrap_or(0), Relaxed);
+        record.path_mtu.store(attr.path_mtu.map_or(0, |mtu| mtu.to_c() as u8), Relaxed);
         record.max_dest_rd_atomic.store(attr.max_dest_rd_atomic.unwrap_or(0).into(), Relaxed);
     }
 
@@ -363,7 +411,7 @@ impl Qp {
         let is_own = self.record.enter_error(|state| state != QpState::Err.to_c());
         self.record.show(QpState::Err);
         // A program that gets flushed completions may reuse its memory, so copies must end first. This thread
-        // must run no copy, because it would wait for itself.
+        // must run no copy at this point, because the thread would wait for its own copy.
         debug_assert!(sends.scratch.batch.is_empty());
         self.requester.process.wait_for_copies("a QP's transition to Err");
         self.share.rq.settle(self.num());
@@ -423,12 +471,13 @@ impl Qp {
     }
 
     /// Posts one RECV; ibv_post_recv(3).
-    pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn post_recv(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Refused> {
         let state = QpState::from_c(self.record.shown().state()).unwrap_or_default();
         check_post_recv(state, self.uses_srq)?;
         self.share.rq.enqueue(wr_id, sges)?;
-        // The state is read after the RECV is visible to all. A requester that puts the QP into Err stores
-        // the state before it looks for RECVs to flush. So this thread or the requester flushes this RECV.
+        // The state is read after the RECV is visible to all threads. A requester that puts the QP into Err
+        // stores the state before it searches for RECVs to flush. So this thread or the requester flushes
+        // this RECV.
         std::sync::atomic::fence(SeqCst);
         if self.record.is_in_error() {
             self.flush_recvs();
@@ -455,7 +504,7 @@ impl Qp {
     pub(crate) fn destroy(&self) {
         let mut sends = self.sends();
         let Process { regions, segment, .. } = self.requester.process;
-        // The wait below is also for the copies that may still use the QP's windows.
+        // The call of `wait_for_copies` below also waits for the copies that may still use the QP's windows.
         let _ = regions.qp_ends(segment, self.num());
         if let Some(domain) = segment.domain(self.index as usize) {
             // Release: a process that sees domain 0 also sees that the QP's windows are gone.
@@ -477,7 +526,12 @@ impl Qp {
         self.share.progress.set_receiver(Owner::This);
         sends.scratch = Scratch::default();
         sends.watch = None;
+        let posted = sends.posted;
         drop(sends);
+        refused::queue_ends(&self.fullness, posted);
+        if !self.uses_srq {
+            self.share.rq.explain_end();
+        }
         self.recv_cq.end_user(&self.share, self.role == QpRole::Plain);
         self.send_cq.end_user(&self.share, false);
         if let Some(flights) = &self.share.flights {
@@ -487,13 +541,24 @@ impl Qp {
 }
 
 /// The device's own limits, checked besides the rules of ibv_modify_qp(3).
-fn check_device_limits(attr: &QpAttr) -> Result<(), Errno> {
-    let wrong = attr.port_num.is_some_and(|port| port != device::PORT)
-        || attr.pkey_index.is_some_and(|index| index >= device::PKEYS)
-        || attr.path_mtu.is_some_and(|mtu| mtu > device::MTU)
-        || attr.max_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic)
-        || attr.max_dest_rd_atomic.is_some_and(|n| u32::from(n) > limits().rd_atomic);
-    if wrong { Err(EINVAL) } else { Ok(()) }
+fn check_device_limits(attr: &QpAttr) -> Result<(), Refused> {
+    let most = limits().rd_atomic;
+    if let Some(port) = attr.port_num.filter(|port| *port != device::PORT) {
+        return Err(causes::QP_PORT.of([&port]));
+    }
+    if let Some(index) = attr.pkey_index.filter(|index| *index >= device::PKEYS) {
+        return Err(causes::QP_PKEY.of([&index]));
+    }
+    if let Some(mtu) = attr.path_mtu.filter(|mtu| *mtu > device::MTU) {
+        return Err(causes::QP_PATH_MTU.of([&mtu.to_c()]));
+    }
+    if let Some(n) = attr.max_rd_atomic.filter(|n| u32::from(*n) > most) {
+        return Err(causes::QP_RD_ATOMIC.of([&n, &most]));
+    }
+    if let Some(n) = attr.max_dest_rd_atomic.filter(|n| u32::from(*n) > most) {
+        return Err(causes::QP_DEST_RD_ATOMIC.of([&n, &most]));
+    }
+    Ok(())
 }
 
 /// Copies the attributes that `new` sets into `all`.

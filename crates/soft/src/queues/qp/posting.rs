@@ -1,17 +1,18 @@
 //! Posting a list of send work requests.
 
 use super::{Qp, QpRole, Sends};
+use crate::causes;
 use crate::device;
 use crate::engine::direct::{PlainWrite, Sent, Written};
 use crate::engine::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
-use crate::errno::{EINVAL, ENOMEM, Errno};
 use crate::fabric::peer::Owner;
 use crate::queues::errors::LostWr;
+use crate::refused;
 use crate::rings::completions::{Armed, armed};
 use crate::rings::recvs::Receipt;
 use crate::sync::biased::BiasedGuard;
 use doorbell_abi::{CEnum, opcode_name};
-use doorbell_transport::{SendShape, is_signaled};
+use doorbell_transport::{Refused, SendShape, is_signaled};
 use doorbell_verbs::{Opcode, QpType, RemoteAddr, SendFlags, SendWr, Sge, WcOpcode, WcStatus};
 use std::sync::atomic::Ordering::*;
 
@@ -28,6 +29,9 @@ pub(crate) struct Posting<'a> {
     /// Yields the processor after the lock is released, because this field is dropped after `sends`.
     gives_way: GivesWay,
 }
+
+/// The call that posts single work requests.
+pub(super) const SINGLE: &str = "ibv_post_send";
 
 /// Whether this thread yields its processor when the list ends.
 struct GivesWay(bool);
@@ -89,21 +93,52 @@ impl<'a> Posting<'a> {
         u64::from(self.qp.cap.max_send_wr).saturating_sub(used)
     }
 
-    /// The error for a full send queue.
+    /// The error for a send queue without room for a list of `wrs` work requests that `call` posts.
     #[cold]
-    pub(crate) fn full(&self) -> Errno {
+    pub(crate) fn full(&self, call: &'static str, wrs: usize) -> Refused {
+        let (qp, most) = (self.qp, self.qp.cap.max_send_wr);
         // An XRC target has no send queue at all.
-        if matches!(self.qp.role, QpRole::Target(_)) {
-            return EINVAL;
+        if matches!(qp.role, QpRole::Target(_)) {
+            return causes::SEND_TARGET.bare();
         }
-        self.qp.tell_full(&self.sends);
-        ENOMEM
+        if most == 0 {
+            return causes::SEND_NONE.bare();
+        }
+        if wrs > most as usize {
+            return causes::SEND_LIST_LONG.of([&wrs, &most]);
+        }
+        let refused = match self.room() {
+            0 => {
+                qp.tell_full(&self.sends);
+                causes::SEND_FULL.of([&most])
+            }
+            room => causes::SEND_LIST.of([&room, &wrs, &most]),
+        };
+        let me = qp.me.clone();
+        let posted_now = move || {
+            // Another thread holds the lock for a short time only. This thread may never release it.
+            const TRIES: usize = 100;
+            let qp = me.upgrade()?;
+            let acquired = (0..TRIES).find_map(|_| {
+                let sends = qp.sends.try_lock();
+                if sends.is_none() {
+                    std::thread::yield_now();
+                }
+                sends
+            });
+            let posted = acquired.map(|sends| sends.posted);
+            // The process ends. A signal handler must not drop the last reference to the QP.
+            std::mem::forget(qp);
+            posted
+        };
+        refused::full(&qp.fullness, call, &refused, self.sends.posted, posted_now);
+        refused
     }
 
     /// Checks whether a work request may be posted, and returns the length of its message in bytes. `inline`
     /// is the payload if it was copied already.
     #[inline(always)]
-    pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Errno> {
+    pub(crate) fn check(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<u32, Refused> {
         let path_mtu = match self.qp.qp_type() {
             QpType::Ud => device::MTU,
             _ => self.sends.attr.path_mtu.unwrap_or(device::MTU),
@@ -123,16 +158,19 @@ impl<'a> Posting<'a> {
 
     /// Posts a work request of the program. `inline` is the payload if it was copied already.
     #[inline(always)]
-    pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Errno> {
+    pub(crate) fn post_wr(&mut self, wr: &SendWr<'_>, inline: Option<&'a [u8]>) -> Result<(), Refused> {
         self.post_request(wr, RequestOp::Verb(wr.op), inline)
     }
 
     /// Checks whether an ATOMIC WRITE may be posted: it needs an RC QP and a payload of
     /// [`ATOMIC_WRITE_BYTES`]. `wr` is the WRITE of its bytes.
-    pub(crate) fn check_atomic_write(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
-        match self.qp_type() == QpType::Rc && self.check(wr, inline)? == ATOMIC_WRITE_BYTES {
-            true => Ok(()),
-            false => Err(EINVAL),
+    pub(crate) fn check_atomic_write(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Refused> {
+        if self.qp_type() != QpType::Rc {
+            return Err(causes::SEND_OPCODE.of([&"IBV_WR_ATOMIC_WRITE", &self.qp_type()]));
+        }
+        match self.check(wr, inline)? {
+            ATOMIC_WRITE_BYTES => Ok(()),
+            bytes => Err(causes::SEND_ATOMIC_WRITE.of([&bytes])),
         }
     }
 
@@ -142,9 +180,10 @@ impl<'a> Posting<'a> {
         &mut self,
         wr: &SendWr<'_>,
         inline: Option<&'a [u8]>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Refused> {
         self.check_atomic_write(wr, inline)?;
-        let remote = wr.op.remote().ok_or(EINVAL)?;
+        // A WRITE always has a remote address.
+        let remote = wr.op.remote().unwrap_or_default();
         self.post_request(wr, RequestOp::AtomicWrite(remote), inline)
     }
 
@@ -155,10 +194,10 @@ impl<'a> Posting<'a> {
         wr: &SendWr<'_>,
         op: RequestOp,
         inline: Option<&'a [u8]>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Refused> {
         let len = self.check(wr, inline)?;
         if self.room() == 0 {
-            return Err(self.full());
+            return Err(self.full(SINGLE, 1));
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
@@ -180,6 +219,11 @@ impl<'a> Posting<'a> {
 
     pub(crate) fn qp_type(&self) -> QpType {
         self.qp.qp_type()
+    }
+
+    /// The name of the QP's type in error messages.
+    pub(crate) fn shown_type(&self) -> &'static str {
+        self.qp.shown_type()
     }
 
     /// Whether a message of one SGE may take the direct path.
@@ -245,8 +289,8 @@ impl<'a> Posting<'a> {
         true
     }
 
-    /// Completes a message that was carried out. If the message is signalled, its completion was entered
-    /// already, or is lost because the CQ had no room.
+    /// Completes a message that was carried out. The completion of a signalled message was entered before, or
+    /// is lost because the CQ had no room.
     #[inline(always)]
     fn has_gone(&mut self, (wr_id, number): (u64, u64), opcode: Opcode, is_signaled: bool) {
         (self.sends.posted, self.tells) = (number, true);
@@ -258,9 +302,9 @@ impl<'a> Posting<'a> {
     /// Whether to yield the processor to the peer when the list ends.
     ///
     /// With few processors, programs share a processor. A program that polls its memory then keeps the other
-    /// program from running for as long as the kernel allows, which is milliseconds. So a program that posts
-    /// one message at a time, and thus probably waits for the answer, yields to a peer that posts on the same
-    /// processor.
+    /// program from running for as long as the kernel allows, which is milliseconds. A program that posts one
+    /// message at a time probably waits for the answer. So this program yields to a peer that posts on this
+    /// processor, too.
     #[inline(always)]
     pub(crate) fn gives_way(&self) -> bool {
         self.idle && self.tells && self.meets_peer()

@@ -34,6 +34,17 @@ impl QpRole {
         }
     }
 
+    /// The name of the QP's type in error messages.
+    pub(super) fn shown_type(self, qp_type: QpType) -> &'static str {
+        match (self, qp_type) {
+            (QpRole::Initiator, _) => "IBV_QPT_XRC_SEND",
+            (QpRole::Target(_), _) => "IBV_QPT_XRC_RECV",
+            (QpRole::Plain, QpType::Rc) => "RC",
+            (QpRole::Plain, QpType::Uc) => "UC",
+            (QpRole::Plain, QpType::Ud) => "UD",
+        }
+    }
+
     pub(super) fn domain(self) -> u64 {
         match self {
             QpRole::Target(domain) => domain.in_record(),

@@ -4,7 +4,7 @@ use super::entering::{Entering, done_of};
 use super::waiting::{SILENT_RETRY, SendWait, WaitingWhat, WaitingWr};
 use super::watching::SendTurn;
 use super::{Qp, Sends};
-use crate::engine::attempt::{Attempt, Outcome};
+use crate::engine::attempt::{Attempt, Obstacle, Outcome};
 use crate::engine::batch::Batch;
 use crate::engine::request::Request;
 use crate::engine::requester::Route;
@@ -13,6 +13,7 @@ use crate::memory::records::EVENT_QP_FATAL;
 use crate::memory::transfer::Unreachable;
 use crate::path::Paths;
 use crate::queues::errors::{LostCompletion, LostWr};
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_launch::qp_numbers::MULTICAST_QPN;
 use doorbell_transport::{flushes_sends, is_signaled, sent_qkey, state_after_failed_send};
 use doorbell_verbs::{QpState, SendFlags, SendOp, SendWr, WcStatus};
@@ -54,7 +55,7 @@ impl Qp {
                     return;
                 }
             };
-            let status = match sends.status(outcome) {
+            let status = match self.status(sends, &request, outcome) {
                 Ok(status) => status,
                 Err(obstacle) => match sends.meets(obstacle) {
                     Some(status) => status,
@@ -64,7 +65,7 @@ impl Qp {
                     }
                 },
             };
-            sends.wait = None;
+            sends.end_wait(status);
             self.finish(sends, &request, status);
         }
     }
@@ -97,6 +98,44 @@ impl Qp {
                     self.lose(sends, lost);
                 }
             }
+        }
+    }
+
+    /// The status of a work request with this outcome; `Err` if the request has to wait.
+    #[inline(always)]
+    fn status(
+        &self,
+        sends: &mut Sends,
+        request: &Request<'_>,
+        outcome: Outcome,
+    ) -> Result<WcStatus, Obstacle> {
+        match outcome {
+            Outcome::Done(status) => Ok(status),
+            Outcome::Undelivered(known) => {
+                self.note_loss(sends, request, known);
+                Ok(WcStatus::Success)
+            }
+            Outcome::Wait(obstacle) => Err(obstacle),
+        }
+    }
+
+    /// Records a message of UC or UD that no receiver took. The cause is found only if the QP is watched.
+    #[cold]
+    #[inline(never)]
+    fn note_loss(&self, sends: &mut Sends, request: &Request<'_>, known: DropCause) {
+        if sends.watch.is_some() {
+            let loss = self.loss(sends, request, known);
+            sends.lost(&loss);
+        }
+    }
+
+    /// Records the first of the gathered messages that are left like [`Qp::note_loss`].
+    #[cold]
+    fn note_loss_of_gathered(&self, sends: &mut Sends, known: DropCause) {
+        if sends.watch.is_some()
+            && let Some(loss) = sends.scratch.batch.first_left().map(|left| self.loss(sends, &left, known))
+        {
+            sends.lost(&loss);
         }
     }
 
@@ -163,7 +202,7 @@ impl Qp {
         let request = Request::of(&wr, len, sends.posted);
         let outcome = self.requester.found_cq_full(&sends.scratch, dest_qpn, &request);
         // The responder has taken the message, so it answers. The outcome cannot be a wait.
-        let status = sends.status(outcome).unwrap_or(WcStatus::RemOpErr);
+        let status = self.status(sends, &request, outcome).unwrap_or(WcStatus::RemOpErr);
         self.finish(sends, &request, status);
     }
 
@@ -180,7 +219,7 @@ impl Qp {
         match self.requester.attempt(&mut sends.scratch, &route, request, &entering) {
             Attempt::Gathered => {}
             Attempt::AfterGathered => return false,
-            Attempt::Over(outcome) => match sends.status(outcome) {
+            Attempt::Over(outcome) => match self.status(sends, request, outcome) {
                 Ok(status) => self.finish(sends, request, status),
                 Err(obstacle) => match sends.meets(obstacle) {
                     Some(status) => self.finish(sends, request, status),
@@ -241,7 +280,14 @@ impl Qp {
                 self.take_back(failed);
             }
             let outcome = self.requester.not_moved(&sends.scratch, dest_qpn, cause);
-            let outcome = sends.status(outcome);
+            let outcome = match outcome {
+                Outcome::Done(status) => Ok(status),
+                Outcome::Wait(obstacle) => Err(obstacle),
+                Outcome::Undelivered(known) => {
+                    self.note_loss_of_gathered(sends, known);
+                    Ok(WcStatus::Success)
+                }
+            };
             if let Ok(status) = outcome
                 && let Some(failed) = sends.scratch.batch.first_left()
             {
@@ -266,21 +312,21 @@ impl Qp {
 
 impl Qp {
     /// Enters the completions of the gathered requests. Then moves their bytes, up to the first request that
-    /// cannot be moved. Returns the indices of the moved requests, and the reason why the next one was not
-    /// moved.
+    /// cannot be moved. Returns the indices of the moved requests. If a request could not be moved, also
+    /// returns the reason.
     fn move_gathered(&self, sends: &mut Sends) -> (Range<usize>, Option<Unreachable>) {
         let batch = &mut sends.scratch.batch;
         let Some(first) = batch.first_number() else { return (0..0, None) };
-        // After a lost completion, no further completion is entered. So the entered completions are exactly
-        // those up to some number.
+        // After a lost completion, no further completion is entered. So the requests with an entered
+        // completion are exactly the requests up to some number.
         batch.requests(batch.left()).filter(|request| self.is_signaled(request)).all(|request| {
             let number = request.number;
             self.share.progress.has_entered(number)
                 || self.enter(done_of(&request), number, WcStatus::Success, None)
         });
         let mut moved = batch.transfer();
-        // A READ's completion comes after messages that the peer sent before the READ took effect, and before
-        // later messages: see `Responder::read`.
+        // A READ's completion must follow messages that the peer sent before the READ took effect. It must
+        // precede later messages: see `Responder::read`.
         for _ in 1..READS {
             let is_stale = batch.reads() && self.send_cq.move_back((self.num(), first));
             if !is_stale || moved.1.is_some() || !batch.rewind() {

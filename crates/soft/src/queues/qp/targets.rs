@@ -2,11 +2,12 @@
 //! (ibv_open_qp(3)).
 
 use super::{Qp, QpRole};
-use crate::errno::{EINVAL, Errno};
+use crate::causes::OPEN_NUM;
 use crate::fabric::domains::DomainId;
 use crate::fabric::process::Process;
 use crate::sync::Anew;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV};
+use doorbell_transport::Refused;
 use doorbell_verbs::{AccessFlags, QpAttr, QpState};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::*;
@@ -26,10 +27,11 @@ impl Qp {
 
     /// Opens a handle to the target with this number. `EINVAL` if this process has no such target in the
     /// domain.
-    pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Errno> {
+    pub(crate) fn open(num: u32, domain: DomainId) -> Result<Arc<Qp>, Refused> {
         let mut all = TARGETS.lock();
-        let (known, handles) = all.get_mut(&num).ok_or(EINVAL)?;
-        let qp = known.upgrade().filter(|qp| qp.role == QpRole::Target(domain)).ok_or(EINVAL)?;
+        let (known, handles) = all.get_mut(&num).ok_or_else(|| OPEN_NUM.of([&num]))?;
+        let qp = known.upgrade().filter(|qp| qp.role == QpRole::Target(domain));
+        let qp = qp.ok_or_else(|| OPEN_NUM.of([&num]))?;
         *handles += 1;
         Ok(qp)
     }
@@ -60,13 +62,13 @@ pub(crate) fn elsewhere(process: &'static Process, num: u32, domain: DomainId) -
         let state = QpState::from_c(qp.shown().state())?;
         // Acquire, as for the state above: the fields below are read after both.
         let is_of_it = segment.domain(index)?.load(Acquire) == domain.in_record();
-        let byte = |number: u32| Some(number.min(u8::MAX.into()) as u8);
+        let reads = qp.max_dest_rd_atomic.load(Relaxed);
         let attr = QpAttr {
             qp_access_flags: Some(AccessFlags::from_bits_truncate(qp.access.load(Relaxed))),
             dest_qp_num: Some(qp.dest_qpn.load(Relaxed)),
             rq_psn: Some(qp.rq_psn.load(Relaxed)),
-            min_rnr_timer: byte(qp.min_rnr_timer.load(Relaxed)),
-            max_dest_rd_atomic: byte(qp.max_dest_rd_atomic.load(Relaxed)),
+            min_rnr_timer: Some(qp.min_rnr_timer.load(Relaxed)),
+            max_dest_rd_atomic: Some(reads.min(u8::MAX.into()) as u8),
             ..QpAttr::default()
         };
         (is_of_it && qp.qp_type.load(Relaxed) == IBV_QPT_XRC_RECV).then_some((state, attr))

@@ -9,9 +9,10 @@ use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Period between tries of a request without an answer, if the QP has no time-out.
+/// Period between tries of a request that gets no answer, if the QP has no time-out.
 pub(super) const SILENT_RETRY: Duration = Duration::from_millis(10);
-/// Period between tries of a request that must not overtake an earlier payload.
+/// Period between tries of a request that must not overtake the payload of an earlier message
+/// ([`Obstacle::Taking`]).
 const TAKING_RETRY: Duration = Duration::from_micros(50);
 
 /// A work request that waits.
@@ -106,10 +107,21 @@ fn is_fast() -> bool {
 }
 
 impl SendWait {
+    pub(super) fn obstacle(self) -> Obstacle {
+        self.obstacle
+    }
+
     /// Whether the request must wait longer, because a NIC would not send it again yet.
     pub(super) fn holds_back(self) -> bool {
         let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);
         is_of_nic && !is_fast() && Instant::now() < self.until
+    }
+
+    /// Whether the QP's time-out has passed without an answer.
+    pub(super) fn is_timed_out(self, attr: &QpAttr) -> bool {
+        let is_silent = matches!(self.obstacle, Obstacle::Silence | Obstacle::Delay);
+        let has_timeout = ack_timeout(attr.timeout.unwrap_or(0)) != Span::ZERO;
+        is_silent && has_timeout && Instant::now() >= self.until
     }
 
     /// Creates the wait for an obstacle. `before` is the request's previous wait for this kind of obstacle.

@@ -5,6 +5,7 @@ use super::{Qp, Sends};
 use crate::engine::attempt::{Obstacle, Outcome};
 use crate::engine::diagnosis;
 use crate::engine::request::Request;
+use crate::engine::requester::Requester;
 use crate::memory::cause::{Cause, Check, Memory};
 use crate::memory::records::{EVENT_QP_FATAL, QpRecord};
 use crate::watch::faults::{QpFaults, Verdict};
@@ -13,8 +14,9 @@ use crate::watch::port;
 use crate::watch::strict::{self, Held, Holder, violated};
 use crate::watch::trace::Slice;
 use doorbell_abi::CEnum;
+use doorbell_launch::counts::drops::DropCause;
 use doorbell_transport::{is_signaled, local_rights, takes_requests};
-use doorbell_verbs::{QpState, QpType, SendFlags, Sge, WcStatus};
+use doorbell_verbs::{Mtu, QpState, QpType, SendFlags, Sge, WcStatus};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
@@ -39,6 +41,10 @@ impl Qp {
         if let Some(counts) = &mut watch.counts {
             let signaled = is_signaled(WcStatus::Success, request.flags, self.sq_sig_all);
             counts.posted(&request.as_wr(), request.len, request.inline.is_some(), signaled, outstanding);
+            if request.op.opcode().returns_data() && counts.lacks_reads() {
+                let peer = peer_reads(&self.requester, sends.attr.dest_qp_num);
+                counts.reads_up_to(sends.attr.max_rd_atomic.unwrap_or(0), peer);
+            }
         }
         let slice = watch.traced.as_mut().and_then(|traced| {
             traced.list += 1;
@@ -88,6 +94,7 @@ impl Qp {
         if opcode.returns_data() {
             self.compare_limits(sends);
         }
+        self.compare_mtus(sends, request);
         if let Some(strict) = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut())
             && is_signaled(WcStatus::Success, request.flags, self.sq_sig_all)
         {
@@ -126,23 +133,43 @@ impl Qp {
         let compared =
             sends.watch.as_mut().and_then(|watch| watch.strict.as_mut()).map(|strict| &mut strict.compared);
         let Some(compared) = compared.filter(|compared| !**compared) else { return };
-        let (process, dest_qpn) = (self.requester.process, sends.attr.dest_qp_num.unwrap_or(0));
-        let limit = |qp: &QpRecord| {
-            let is_connected = qp.dest_qpn.load(Relaxed) == self.num()
-                && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
-            is_connected.then(|| qp.max_dest_rd_atomic.load(Relaxed))
-        };
-        let found =
-            process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(limit));
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let own = u32::from(sends.attr.max_rd_atomic.unwrap_or(0));
         // A responder that is not ready yet is compared at the next request.
-        let Some(there) = found else { return };
+        let Some(there) = peer_reads(&self.requester, sends.attr.dest_qp_num) else { return };
         *compared = true;
         if own > there {
             violated(format_args!(
                 "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), but QP {dest_qpn:#x} \
                  accepts only {there} (max_dest_rd_atomic): a NIC refuses the excess (ibv_modify_qp(3))",
                 self.num()
+            ));
+        }
+    }
+
+    /// Reports the first message that needs longer packets than its receiver accepts (IB specification vol.
+    /// 1, 9.7.4 and 9.7.5).
+    fn compare_mtus(&self, sends: &mut Sends, request: &Request<'_>) {
+        let Some(own) = sends.attr.path_mtu.map(Mtu::bytes).filter(|_| self.qp_type() != QpType::Ud) else {
+            return;
+        };
+        let strict = sends.watch.as_mut().and_then(|watch| watch.strict.as_mut());
+        let Some(is_told) = strict.map(|strict| &mut strict.mtu_is_told).filter(|is_told| !**is_told) else {
+            return;
+        };
+        let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
+        let Some(there) = peer_mtu(&self.requester, sends.attr.dest_qp_num) else { return };
+        let returns_data = request.op.opcode().returns_data();
+        let (sent, accepted) = if returns_data { (there, own) } else { (own, there) };
+        if request.len.min(sent) > accepted {
+            *is_told = true;
+            violated(format_args!(
+                "work request {} ({}) of QP {:#x} needs packets of {} bytes, but path_mtu is {own} here and \
+                 {there} at QP {dest_qpn:#x}: a NIC refuses packets above its own path_mtu (ibv_modify_qp(3))",
+                request.number,
+                request.op.name(),
+                self.num(),
+                request.len.min(sent)
             ));
         }
     }
@@ -189,7 +216,8 @@ impl Qp {
                 SendTurn::Ended
             }
             Verdict::PortDown if rc => SendTurn::Over(Outcome::Wait(Obstacle::Silence)),
-            Verdict::PortDown | Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered),
+            Verdict::PortDown => SendTurn::Over(Outcome::Undelivered(DropCause::PortDown)),
+            Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered(DropCause::Fault)),
             Verdict::Feign => self.feign(sends),
             _ => {
                 // The first transmission uses up no retry. Each later transmission used up its retry above.
@@ -205,7 +233,7 @@ impl Qp {
     fn feign(&self, sends: &mut Sends) -> SendTurn {
         let dest_qpn = sends.attr.dest_qp_num.unwrap_or(0);
         let process = self.requester.process;
-        let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) as u8 & 31;
+        let timer = |qp: &QpRecord| qp.min_rnr_timer.load(Relaxed) & 31;
         let found = process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).map(timer));
         // If the responder does not exist, it does not answer.
         let Some(timer) = found else { return SendTurn::Go };
@@ -247,6 +275,27 @@ impl Qp {
             _ => None,
         }
     }
+}
+
+/// An attribute in the peer's record; `None` if the peer is not ready to take requests.
+fn of_peer<T>(requester: &Requester, dest_qpn: Option<u32>, read: impl Fn(&QpRecord) -> T) -> Option<T> {
+    let dest_qpn = dest_qpn?;
+    let attribute = |qp: &QpRecord| {
+        let is_connected = qp.dest_qpn.load(Relaxed) == requester.num
+            && QpState::from_c(qp.shown().state()).is_some_and(takes_requests);
+        is_connected.then(|| read(qp))
+    };
+    requester.process.look_at(dest_qpn, |segment| segment.qp(segment.index_of(dest_qpn)).and_then(attribute))
+}
+
+/// The peer's `max_dest_rd_atomic`; `None` if the peer is not ready to take requests.
+fn peer_reads(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+    of_peer(requester, dest_qpn, |qp| qp.max_dest_rd_atomic.load(Relaxed))
+}
+
+/// The peer's `path_mtu` in bytes; `None` if the peer is not ready to take requests.
+fn peer_mtu(requester: &Requester, dest_qpn: Option<u32>) -> Option<u32> {
+    of_peer(requester, dest_qpn, |qp| Mtu::from_c(qp.path_mtu.load(Relaxed).into()))?.map(Mtu::bytes)
 }
 
 fn faults(sends: &mut Sends) -> Option<&mut QpFaults> {

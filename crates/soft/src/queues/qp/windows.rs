@@ -1,31 +1,33 @@
 //! Work requests for memory windows: IBV_WR_BIND_MW and IBV_WR_LOCAL_INV, which involve only this process,
 //! and IBV_WR_SEND_WITH_INV.
 
-use super::posting::Posting;
+use super::posting::{Posting, SINGLE};
 use super::waiting::WaitingWr;
 use super::window_wr::{WindowOp, WindowWr};
 use super::{Qp, Sends};
+use crate::causes;
 use crate::engine::request::RequestOp;
-use crate::errno::{EINVAL, Errno};
 use crate::memory::windows::WindowError;
 use crate::queues::errors::{FailedWindow, LostWr};
-use doorbell_transport::{flushes_sends, is_signaled};
+use doorbell_transport::{Refused, flushes_sends, is_signaled, state_name};
 use doorbell_verbs::{QpState, QpType, SendWr, WcStatus};
 
 impl<'a> Posting<'a> {
     /// Checks whether a work request for a window may be posted: `EINVAL` if the QP is not yet in Rts, or is
     /// a UD QP.
-    pub(crate) fn check_window(&self) -> Result<(), Errno> {
-        let is_early = matches!(self.sends.state, QpState::Reset | QpState::Init | QpState::Rtr);
-        if is_early || self.qp_type() == QpType::Ud { Err(EINVAL) } else { Ok(()) }
+    pub(crate) fn check_window(&self) -> Result<(), Refused> {
+        if matches!(self.sends.state, QpState::Reset | QpState::Init | QpState::Rtr) {
+            return Err(causes::SEND_STATE.of([&state_name(self.sends.state)]));
+        }
+        if self.qp_type() == QpType::Ud { Err(causes::SEND_WINDOW_QP.bare()) } else { Ok(()) }
     }
 
     /// Posts a work request for a window. It keeps its order with the requests posted before and after it.
     #[cold]
-    pub(crate) fn post_window(&mut self, wr: &WindowWr) -> Result<(), Errno> {
+    pub(crate) fn post_window(&mut self, wr: &WindowWr) -> Result<(), Refused> {
         self.check_window()?;
         if self.room() == 0 {
-            return Err(self.full());
+            return Err(self.full(SINGLE, 1));
         }
         let (qp, sends) = (self.qp, &mut *self.sends);
         sends.posted += 1;
@@ -50,9 +52,9 @@ impl<'a> Posting<'a> {
 
     /// Checks whether a SEND with invalidate may be posted. Only RC QPs have such SENDs. `wr` describes the
     /// SEND.
-    pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Errno> {
+    pub(crate) fn check_invalidating(&self, wr: &SendWr<'_>, inline: Option<&[u8]>) -> Result<(), Refused> {
         if self.qp_type() != QpType::Rc {
-            return Err(EINVAL);
+            return Err(causes::SEND_OPCODE.of([&"IBV_WR_SEND_WITH_INV", &self.qp_type()]));
         }
         self.check(wr, inline).map(|_| ())
     }
@@ -64,7 +66,7 @@ impl<'a> Posting<'a> {
         wr: &SendWr<'_>,
         rkey: u32,
         inline: Option<&'a [u8]>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Refused> {
         self.check_invalidating(wr, inline)?;
         self.post_request(wr, RequestOp::SendWithInvalidate(rkey), inline)
     }

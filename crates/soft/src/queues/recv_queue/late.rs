@@ -1,4 +1,4 @@
-//! RECVs that polls have passed over, because a sender has claimed them but not completed them for a while.
+//! RECVs that polls have passed over: a sender has claimed the RECV, but has not completed it in time.
 
 use crate::sync::lock;
 use std::sync::Mutex;

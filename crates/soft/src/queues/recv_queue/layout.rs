@@ -157,8 +157,8 @@ impl RecvLayout {
         self.turn(process).is_some_and(|turn| is_filled(turn.state())) || (0..self.used).any(is_slot_filled)
     }
 
-    /// Frees the queue's memory when no live sender is filling its slots any more. Waits for senders for at
-    /// most 1 ms. After that, a later call of [`sweep`] frees the memory.
+    /// Frees the queue's memory when no live sender is filling its slots any more. The wait for senders
+    /// begins with this call, and takes at most 1 ms. After that, a later call of [`sweep`] frees the memory.
     pub(super) fn free(self, process: &'static Process) {
         let begin = Instant::now();
         while self.is_being_filled(process) {

@@ -3,15 +3,17 @@
 //! Posted RECVs are in slots in the segment, where senders take them. This process also keeps a private copy
 //! of each RECV. A completion's `wr_id` and buffers come from this copy, because peers can write to the slot.
 //!
-//! Only one sender takes RECVs from the queue of a connected QP. So the slots of that queue are taken and
-//! freed in the order of posting. Any other queue has a ring that names the slot of each RECV. A slot of such
-//! a queue is free as soon as its completion is taken, in any order.
+//! There are two kinds of queues:
+//! - The queue of a connected QP has one sender. So its slots are taken and freed in the order of posting.
+//! - Any other queue has several senders. It has a ring that names the slot of each RECV. A slot is free as
+//!   soon as the completion of its RECV is taken, in any order.
 
 mod late;
 mod layout;
 
+use crate::causes;
 use crate::engine::diagnosis::of_sge;
-use crate::errno::{EINVAL, ENOMEM, Errno};
+use crate::errno::{EINVAL, Errno};
 use crate::fabric::copier::Copier;
 use crate::fabric::domains::DomainId;
 use crate::fabric::peer::Owner;
@@ -21,6 +23,7 @@ use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::point::{Point, reach};
+use crate::refused::{self, Fullness, QueueKind};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, RecvDone, SlotPhase, SlotState, abandon_placing, begin_taking, end_taking,
@@ -32,6 +35,7 @@ use crate::watch::trace::{self, Slice};
 use doorbell_abi::CEnum;
 use doorbell_abi::status_name;
 use doorbell_launch::strict::Strict;
+use doorbell_transport::Refused;
 use doorbell_verbs::{AccessFlags, Sge, WcStatus};
 use late::LateRecvs;
 use layout::{RecvLayout, SlotOrder, sweep};
@@ -41,8 +45,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
-/// Time for which a RECV that a sender has claimed delays the RECVs behind it. A copy takes less time, even
-/// if the sender has to wait for a processor. Only a stopped sender takes longer.
+/// Longest time for which a claimed RECV delays the RECVs behind it. The time begins when a poll first finds
+/// the RECV claimed. It ends when the RECV is complete. A copy takes less time, even if the sender has to
+/// wait for a processor. Only a stopped sender takes longer. After this time, polls pass the RECV over.
 const PATIENCE: Duration = Duration::from_millis(80);
 
 /// A receive queue of this process.
@@ -58,17 +63,18 @@ pub(crate) struct RecvQueue {
     pub(crate) depth: u32,
     pub(crate) max_sge: u32,
     capacity: u32,
-    /// Position of the next RECV to complete, if completions are in order. It changes under the lock. A CQ
-    /// may read an old value without the lock. It reads the position again at the next poll.
+    /// Position of the next RECV to complete, if completions are in order. The position changes under the
+    /// lock. A CQ that reads without the lock may find an old position. It reads again at the next poll.
     next: AtomicU64,
     late: LateRecvs,
-    /// The copy record for payloads that the queue places in this process's memory. Used under the lock.
+    /// Marks the copies by which the queue places payloads in this process's memory. Used under the lock.
     copier: Arc<Copier>,
     /// Offset of the first slot in the segment, for [`RecvQueue::next_slot`].
     slots: AtomicU64,
     state: Biased<RecvState>,
     /// Reserves the queue's number, so that no other queue gets the record while this queue exists.
     _number: Option<Arc<HeldNumber>>,
+    fullness: Fullness,
 }
 
 /// The part of a receive queue that its lock protects.
@@ -79,13 +85,14 @@ struct RecvState {
     tail: u64,
     /// Posted RECVs whose completions were not taken.
     outstanding: u32,
-    /// The RECV in each slot that was ever used, and the SGEs of these RECVs (`max_sge` for each slot).
+    /// The RECV in each slot that was ever used.
     entries: Vec<PostedRecv>,
+    /// The SGEs of these RECVs, `max_sge` for each slot.
     sges: Vec<Sge>,
     order: PostOrder,
     /// All RECVs before this position are complete, as far as this process has seen.
     complete: u64,
-    /// Position of the next RECV and the time when it was first seen claimed but not completed.
+    /// Position of the next RECV, and the time when a poll first found this RECV claimed but not complete.
     begun: Option<(u64, Instant)>,
     cache: RegionCache,
     /// For the RECV in each slot: the regions that it uses (strict mode), and its slice of the trace. `None`
@@ -241,6 +248,7 @@ impl RecvQueue {
             slots: AtomicU64::new(layout.slots),
             state: Biased::new(RecvState::new(layout, tail)),
             _number: None,
+            fullness: Fullness::new(QueueKind::Recvs, index),
         };
         queue.begin(&layout, tail);
         Ok(queue)
@@ -273,9 +281,9 @@ impl RecvQueue {
     /// Publishes the queue to senders.
     ///
     /// All other fields are stored before `capacity`, which senders load first, with Acquire. So a sender
-    /// that sees the capacity sees all other fields. A sender that saw the record before has the old
-    /// generation. It claims nothing in this queue, because the slots have the new generation in their
-    /// states.
+    /// that sees the capacity sees all other fields. A sender that loaded the record before this call has the
+    /// old generation. This sender claims nothing in this queue, because the slots have the new generation in
+    /// their states.
     fn begin(&self, layout: &RecvLayout, tail: u64) {
         let record = self.record;
         record.generation.fetch_add(1, Relaxed);
@@ -304,9 +312,9 @@ impl RecvQueue {
 
     /// Posts a RECV.
     #[inline]
-    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Errno> {
+    pub(crate) fn enqueue(&self, wr_id: u64, sges: &[Sge]) -> Result<(), Refused> {
         if sges.len() > self.max_sge as usize {
-            return Err(EINVAL);
+            return Err(causes::RECV_NUM_SGE.of([&sges.len(), &self.max_sge]));
         }
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -314,18 +322,21 @@ impl RecvQueue {
             self.reclaim(state);
         }
         if state.outstanding >= self.depth {
-            return Err(ENOMEM);
+            return Err(self.full(state));
         }
         let position = state.tail;
         let index = match &mut state.order {
             PostOrder::InTurn => state.index_of(position),
-            PostOrder::ByRing { free, .. } => free.pop_front().ok_or(ENOMEM)?,
+            PostOrder::ByRing { free, .. } => match free.pop_front() {
+                Some(index) => index,
+                None => return Err(self.full(state)),
+            },
         };
         if index as usize >= state.entries.len() {
             state.use_up_to(index, self.max_sge);
         }
         if state.entries[index as usize].position.is_some() {
-            return Err(ENOMEM);
+            return Err(self.full(state));
         }
         state.entries[index as usize] = PostedRecv { position: None, wr_id, sges: sges.len() as u32 };
         let first = index as usize * self.max_sge as usize;
@@ -335,6 +346,21 @@ impl RecvQueue {
             watched[index as usize] = self.watch(wr_id, sges);
         }
         self.offer(state, index)
+    }
+
+    /// The error for a queue that is full.
+    #[cold]
+    fn full(&self, state: &RecvState) -> Refused {
+        if self.depth == 0 {
+            return causes::RECV_NONE.bare();
+        }
+        let refused = causes::RECV_FULL.of([&self.depth]);
+        let (record, call) =
+            (self.record, if self.senders.are_of_srq() { "ibv_post_srq_recv" } else { "ibv_post_recv" });
+        // Relaxed: the tail is only compared with an earlier one, and it orders nothing.
+        let posted_now = move || Some(record.posted.0.tail.load(Relaxed));
+        refused::full(&self.fullness, call, &refused, state.tail, posted_now);
+        refused
     }
 
     /// Begins to watch a posted RECV: holds its regions in strict mode, and begins its slice of the trace.
@@ -369,8 +395,8 @@ impl RecvQueue {
 
     /// Offers the RECV in slot `index` to senders, behind all other RECVs.
     #[inline]
-    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Errno> {
-        let slot = state.layout.slot(self.process, index).ok_or(EINVAL)?;
+    fn offer(&self, state: &mut RecvState, index: u32) -> Result<(), Refused> {
+        let slot = state.layout.slot(self.process, index).ok_or_else(|| causes::RECV_RECORD.bare())?;
         let position = state.tail;
         state.tail += 1;
         state.entries[index as usize].position = Some(position);
@@ -381,7 +407,7 @@ impl RecvQueue {
             reach(Point::RecvUnordered);
             slots[at as usize] = index;
             let cell: Option<&AtomicU64> = self.process.segment.in_heap(*ring + 8 * at);
-            order_slot(cell.ok_or(EINVAL)?, position, index);
+            order_slot(cell.ok_or_else(|| causes::RECV_RECORD.bare())?, position, index);
         }
         Ok(())
     }
@@ -420,8 +446,8 @@ impl RecvQueue {
         (self.next()..state.tail).find(is_untaken).unwrap_or(state.tail)
     }
 
-    /// Takes the completion of the next RECV in order; `None` if that RECV is not complete. Passed-over RECVs
-    /// that are complete by now come first.
+    /// Takes the completion of the next RECV in order; `None` if that RECV is not complete. But first takes
+    /// the completions of RECVs that polls have passed over and that are complete by now.
     #[inline(always)]
     pub(crate) fn take_next(&self) -> Option<TakenRecv> {
         let mut state = self.state.lock();
@@ -495,8 +521,8 @@ impl RecvQueue {
         if is_it { self.take(&mut state, index, (slot, posted), None) } else { None }
     }
 
-    /// Whether a poll would find the completion of the SRQ's RECV that a notice names, and `wanted` accepts
-    /// the completion.
+    /// Whether a poll would find the completion of the SRQ's RECV that a notice names. Only a completion that
+    /// `wanted` accepts counts.
     pub(crate) fn holds_told(&self, what: RecvNotice, wanted: impl Fn(&RecvDone) -> bool) -> bool {
         let state = self.state.lock();
         let index = what.slot() & (self.capacity - 1);
@@ -639,8 +665,8 @@ impl RecvQueue {
         }
     }
 
-    /// Makes room in an SRQ. Frees completions that no poll will take, because their QP no longer exists or
-    /// its CQ is overrun. Offers abandoned RECVs to senders again.
+    /// Makes room in an SRQ. Frees completions that no poll will take: their QP no longer exists, or the CQ
+    /// of their QP is overrun. Offers abandoned RECVs to senders again.
     fn reclaim(&self, state: &mut RecvState) {
         for index in 0..state.layout.used {
             let Some(slot) = state.layout.slot(self.process, index) else { continue };
@@ -656,8 +682,8 @@ impl RecvQueue {
         }
     }
 
-    /// Whether the RECV at this position was claimed but will not be completed, because the sender has exited
-    /// or has given the RECV back.
+    /// Whether the RECV at this position was claimed but will not become complete. This is so if the sender
+    /// has exited or has given the RECV back.
     fn is_abandoned(&self, slot: &RqSlot, position: u64) -> bool {
         // Acquire, so that the head is loaded before the state. A sender moves the head after its claim. So
         // if the head has passed the RECV, the state loaded below is not older than the claim.
@@ -844,6 +870,12 @@ impl RecvQueue {
             }
         }
         state.is_closed = true;
+    }
+
+    /// Explains, if necessary, that the queue was full. The program destroys the queue, and the caller holds
+    /// no lock.
+    pub(crate) fn explain_end(&self) {
+        refused::queue_ends(&self.fullness, self.tail());
     }
 
     /// The QP number in the completion that a notice names; `None` if the queue has no such completion.

@@ -165,7 +165,7 @@ impl Client {
             link.busy = None;
             link.lost = Some(WcStatus::GeneralErr);
             if !self.limited {
-                watch.say(format!("client {id}: posting {op:?} gives {}", errno.0));
+                watch.say(format!("client {id}: posting {op:?} gives {}", errno.errno()));
             }
         }
     }

@@ -207,7 +207,7 @@ impl Server {
         });
         match posted {
             Ok(()) => drop(self.posted.insert(wr_id)),
-            Err(errno) => watch.say(format!("posting RECV {buffer} of {way:?} gives {}", errno.0)),
+            Err(errno) => watch.say(format!("posting RECV {buffer} of {way:?} gives {}", errno.errno())),
         }
     }
 
@@ -396,7 +396,7 @@ impl Server {
         self.resized += 1;
         let (cq, cqe) = (self.beside.clone(), CQE << self.resized);
         if let Err(errno) = watch.timed("resize", || cq.resize(cqe)) {
-            watch.say(format!("a CQ of {cqe} gives {}", errno.0));
+            watch.say(format!("a CQ of {cqe} gives {}", errno.errno()));
         }
     }
 
@@ -407,7 +407,7 @@ impl Server {
         let wr = SendWr::new(u64::MAX, SendOp::Write(RemoteAddr::default()), &[]).flags(SendFlags::SIGNALED);
         let begin = Instant::now();
         if let Err(errno) = watch.timed("post", || qp.begin_post().post_wr(&wr, None)) {
-            watch.say(format!("probing {client} gives {}", errno.0));
+            watch.say(format!("probing {client} gives {}", errno.errno()));
         }
         let mut wcs = [ibv_wc::default(); 1];
         while begin.elapsed() < HANGS {

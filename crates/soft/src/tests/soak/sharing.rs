@@ -31,7 +31,7 @@ pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch)
     [&member, &sender].into_iter().for_each(Queue::connect_ud);
     (0..RECVS).for_each(|n| member.qp.post_recv(n, &[room]).expect("there is room"));
     if let Err(errno) = watch.timed("attach", || member.qp.attach(GROUP)) {
-        return watch.say(format!("attaching gives {}", errno.0));
+        return watch.say(format!("attaching gives {}", errno.errno()));
     }
     // Datagrams of other processes may take all RECVs, for example while this process is stopped. Then a
     // datagram is dropped.
@@ -44,7 +44,7 @@ pub(super) fn use_group(process: &'static Process, room: Sge, watch: &mut Watch)
         watch.say("what is sent to a group does not come to its member".to_owned());
     }
     if let Err(errno) = watch.timed("detach", || member.qp.detach(GROUP)) {
-        watch.say(format!("detaching gives {}", errno.0));
+        watch.say(format!("detaching gives {}", errno.errno()));
     }
     watch.timed("destroy", || (drop(member), drop(sender)));
 }
