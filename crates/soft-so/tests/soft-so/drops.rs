@@ -8,7 +8,6 @@ use crate::common::{counting, launch, of_qps};
 use doorbell_abi::ibv_qp_attr_mask::{IBV_QP_ACCESS_FLAGS, IBV_QP_QKEY, IBV_QP_STATE};
 use doorbell_abi::{
     ibv_ah, ibv_ah_attr, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_qp_attr, ibv_recv_wr, ibv_srq,
-    ibv_srq_attr, ibv_srq_init_attr,
 };
 use doorbell_launch::strict::Strict;
 use doorbell_launch::{Launch, Link};
@@ -98,12 +97,7 @@ fn type_of(case: &str) -> QpType {
 }
 
 fn srq(node: &Node) -> *mut ibv_srq {
-    let attr = ibv_srq_attr { max_wr: 8, max_sge: 1, srq_limit: 0 };
-    let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
-    let srq = call!(c"ibv_create_srq"(
-        node.pd => *mut ibv_pd, &raw mut init => *mut ibv_srq_init_attr
-    ) -> *mut ibv_srq);
-    assert!(!srq.is_null());
+    let srq = node.srq();
     // The datagram uses up the first RECV. The second one has another length.
     for short in [SHORT, SHORT - 10] {
         let (mut sges, mut bad) = (node.sges(&[(RECV, short)]), null_mut());

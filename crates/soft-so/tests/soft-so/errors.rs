@@ -9,7 +9,7 @@ use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
     CEnum, ibv_ah, ibv_async_event, ibv_context, ibv_cq, ibv_mr, ibv_mw, ibv_mw_bind_info, ibv_pd, ibv_qp,
     ibv_qp_attr, ibv_qp_init_attr, ibv_recv_wr, ibv_send_wr, ibv_send_wr_bind_mw, ibv_send_wr_rdma,
-    ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_wc, status_name,
+    ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc, status_name,
 };
 use doorbell_launch::{Launch, Link};
 use doorbell_verbs::{AccessFlags, Opcode, QpState, QpType, WcStatus};
@@ -107,7 +107,7 @@ impl Side {
             node.register(memory, BYTES);
         }
         let has_srq = has(error, "SRQ") && is_at(if of_sends { "requests" } else { "responds" });
-        let srq = if has_srq { srq(&node) } else { null_mut() };
+        let srq = if has_srq { node.srq() } else { null_mut() };
         let qp = node.add_qp(qp_type, node.cq, srq);
         say(node.endpoint(qp));
         let peer: Endpoint = hear().parse().expect("an endpoint");
@@ -480,16 +480,6 @@ fn alloc_mw(node: &Node) -> *mut ibv_mw {
     let mw = unsafe { (*node.context).ops.alloc_mw.expect("served")(node.pd, TYPE_2) };
     assert!(!mw.is_null());
     mw
-}
-
-fn srq(node: &Node) -> *mut ibv_srq {
-    let attr = ibv_srq_attr { max_wr: 8, max_sge: 1, srq_limit: 0 };
-    let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
-    let srq = call!(c"ibv_create_srq"(
-        node.pd => *mut ibv_pd, &raw mut init => *mut ibv_srq_init_attr
-    ) -> *mut ibv_srq);
-    assert!(!srq.is_null());
-    srq
 }
 
 /// A row of the page's table: error, name in the IB specification, requester, responder, event, cause.

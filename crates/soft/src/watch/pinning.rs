@@ -43,14 +43,13 @@ impl PinnedPages {
                  (ibv_reg_mr(3))"
             ));
         }
-        let page = PAGE;
-        let pages = if bytes.is_empty() { 0 } else { bytes.end.div_ceil(page) - bytes.start / page };
+        let pages = if bytes.is_empty() { 0 } else { bytes.end.div_ceil(PAGE) - bytes.start / PAGE };
         let before = change(|pinned| pinned + pages);
         let after = before + pages;
-        if let Some(limit) = limit().map(|bytes| bytes / page)
+        if let Some(limit) = limit().map(|bytes| bytes / PAGE)
             && (before..after).contains(&limit)
         {
-            let kib = |pages: u64| pages * (page / 1024);
+            let kib = |pages: u64| pages * (PAGE / 1024);
             violated(format_args!(
                 "with this memory region of {} KiB, the regions of the process have {} KiB, but a NIC's driver \
                  may pin only {} KiB (RLIMIT_MEMLOCK, without CAP_IPC_LOCK) and refuses the call with ENOMEM: \

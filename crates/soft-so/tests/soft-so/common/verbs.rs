@@ -7,7 +7,8 @@ use doorbell_abi::{
     CEnum, ibv_ah, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_gid, ibv_global_route,
     ibv_mr, ibv_pd, ibv_port_attr, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_recv_wr, ibv_send_wr, ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands,
-    ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_wc, verbs_context,
+    ibv_send_wr_rdma, ibv_send_wr_ud, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_wc,
+    verbs_context,
 };
 use doorbell_verbs::{AccessFlags, Mtu, QpState, QpType, RemoteAddr, SendOp, WcStatus};
 use libc::{c_int, c_void};
@@ -220,6 +221,17 @@ impl Node {
         };
         self.qps.push(create_qp_of(self.pd, self.cq, QpType::Rc, null_mut(), cap));
         self.init(self.qps.len() - 1);
+    }
+
+    /// An SRQ with room for 8 RECVs of one SGE.
+    pub(crate) fn srq(&self) -> *mut ibv_srq {
+        let attr = ibv_srq_attr { max_wr: 8, max_sge: 1, srq_limit: 0 };
+        let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
+        let srq = call!(c"ibv_create_srq"(
+            self.pd => *mut ibv_pd, &raw mut init => *mut ibv_srq_init_attr
+        ) -> *mut ibv_srq);
+        assert!(!srq.is_null());
+        srq
     }
 
     /// Creates a completion channel and a CQ of `cqe` entries that uses the channel.
