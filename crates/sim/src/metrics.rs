@@ -21,13 +21,11 @@ pub struct ResourceUse {
     pub utilization: f64,
 }
 
-/// What waits, and for what.
+/// A kind of waiting: which part waits, and for which resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
     /// The core with this number waits for a write-combining buffer. Its utilization includes this time.
     Buffer(u32),
-    /// Completions wait in CQs until the core with this number polls them.
-    Poll(u32),
     /// Units wait for entries that this cache does not hold. The utilization of units includes this time.
     Entry(NicCache),
     /// DMA reads wait for a tag.
@@ -38,12 +36,12 @@ pub enum WaitKind {
 /// kind per device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WaitUse {
-    /// What waits, and for what.
+    /// The part that waits, and the resource.
     pub kind: WaitKind,
     /// Number of the machine.
     pub machine: u32,
-    /// Mean number of waiting cores, completions or units. For [`WaitKind::Tag`] the share of the window in
-    /// which some read waited.
+    /// Mean number of waiting cores or units. For [`WaitKind::Tag`] the share of the window in which some read
+    /// waited.
     pub mean: f64,
 }
 
@@ -141,7 +139,7 @@ pub struct Metrics {
     pub window_ps: u64,
     /// Every resource of every machine.
     pub resources: Vec<ResourceUse>,
-    /// Waits of every machine; none that took no time.
+    /// Waits of every machine, without waits that took no time.
     pub waits: Vec<WaitUse>,
     /// Uncore counts of each machine whose profile gives sizes of caches.
     pub uncore: Vec<(u32, Uncore)>,
@@ -247,7 +245,6 @@ impl Metrics {
             let core = thread.core.0.into();
             self.add(w, Meter::core(core), machine, busy);
             self.add_wait(w, WaitKind::Buffer(core), machine, thread.stalled);
-            self.add_wait(w, WaitKind::Poll(core), machine, thread.unpolled);
         }
     }
 

@@ -51,7 +51,7 @@ impl MeteredMachine<'_> {
         self.used.iter().filter_map(|part| self.station(part)).collect()
     }
 
-    /// Mean number of units, cores or completions of this machine that wait in this way.
+    /// Mean number of units or cores of this machine that wait in this way.
     pub(super) fn waiting(&self, kind: WaitKind) -> f64 {
         let those = self.metrics.waits.iter().filter(|w| w.machine == self.number && w.kind == kind);
         those.map(|wait| wait.mean).sum()

@@ -354,11 +354,11 @@ impl CqSlot {
         self.visible == 0
     }
 
-    /// Takes the first completion that has become visible, with the time at which it became visible.
+    /// Takes the first completion that has become visible.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(Ps, Cqe)> {
+    pub(crate) fn take(&mut self) -> Option<Cqe> {
         self.visible = self.visible.checked_sub(1)?;
-        self.cqes.pop_front()
+        self.cqes.pop_front().map(|(_, cqe)| cqe)
     }
 
     /// The first `most` visible completions, each with the time at which it became visible.

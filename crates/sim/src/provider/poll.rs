@@ -64,14 +64,10 @@ impl SimProvider<'_> {
                 tracer.polls(slot, wc.len());
             }
             let mut clock = thread.clock + Ps(host.costs.poll_empty);
-            let counts = env.window.contains(thread.clock);
             let mut n = 0;
             while n < wc.len()
-                && let Some((visible, cqe)) = slot.take()
+                && let Some(cqe) = slot.take()
             {
-                if counts {
-                    thread.unpolled += thread.clock.saturating_sub(visible);
-                }
                 wc[n] = cqe.wc;
                 n += 1;
                 clock = host.reach_entry(clock, core, slot.ring.whole(slot.polled), AccessKind::Load);

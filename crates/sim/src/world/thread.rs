@@ -137,9 +137,6 @@ pub(crate) struct Thread {
     pub(crate) idle: Ps,
     /// Time in the metering window spent waiting for a write-combining buffer.
     pub(crate) stalled: Ps,
-    /// Sum over the completions polled in the metering window: the time from when a completion became visible
-    /// to its poll.
-    pub(crate) unpolled: Ps,
     /// Address in the thread's stack at which the thread stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
@@ -161,7 +158,6 @@ impl Thread {
             owed: Ps::ZERO,
             idle: Ps::ZERO,
             stalled: Ps::ZERO,
-            unpolled: Ps::ZERO,
             stopped_at: 0,
         }
     }
