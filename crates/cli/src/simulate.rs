@@ -53,7 +53,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     if args.json {
         exit::print_json(&told)?;
     } else {
-        exit::print(&text(&told, &asked))?;
+        exit::print(&text(&told, &asked, &run))?;
     }
     if run.is_of_system() && !over_tcp && !is_coherent(&run) {
         exit::say(STALE);
@@ -66,9 +66,9 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
 }
 
 /// The text report. `asked` holds the parameters as requested, before the profile decided some of them.
-fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
+fn text(told: &Told<'_, Outcome>, asked: &Asked, run: &Run) -> String {
     match (&told.result.of, asked) {
-        (OutcomeOf::Verbs(of), _) => verbs::text(told, of),
+        (OutcomeOf::Verbs(of), _) => verbs::text(told, of, &run.profiles),
         (OutcomeOf::System(of), Asked::System(asked, _)) => system::text(told, of, asked),
         (OutcomeOf::System(_), Asked::Verbs(_)) => unreachable!("verbs were asked for"),
     }

@@ -42,7 +42,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     drop(bar);
     let sweep = sweep.map_err(Exit::of_sweep)?;
     stored.iter().for_each(|stored| cache::say_failures(stored));
-    tell(&sweep, args)?;
+    tell(&sweep, args, &by_dma(&plan))?;
     exit::stopped(&interrupt)
 }
 
@@ -53,7 +53,7 @@ fn merged(args: &SweepArgs) -> Result<(), Exit> {
     }
     let parts = args.merge.iter().map(|file| Ok((file.display().to_string(), read(file)?)));
     let parts = parts.collect::<Result<Vec<_>, Exit>>()?;
-    tell(&merge(parts).map_err(Exit::of_sweep)?, args)
+    tell(&merge(parts).map_err(Exit::of_sweep)?, args, "")
 }
 
 /// Reads the JSON of a sweep.
@@ -68,7 +68,8 @@ fn read(file: &Path) -> Result<Sweep, Exit> {
     })
 }
 
-fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
+/// Prints a sweep and writes its files. `note` follows the table.
+fn tell(sweep: &Sweep, args: &SweepArgs, note: &str) -> Result<(), Exit> {
     if let Some(file) = &args.csv {
         write(file, &csv::of(sweep))?;
     }
@@ -78,7 +79,7 @@ fn tell(sweep: &Sweep, args: &SweepArgs) -> Result<(), Exit> {
     if args.json {
         return exit::print_json(sweep);
     }
-    exit::print(&report(sweep))?;
+    exit::print(&(report(sweep) + note))?;
     if args.plot {
         exit::print(&format!("\n{}", terminal::plot(sweep)))?;
     }
@@ -107,6 +108,21 @@ fn cannot_write(file: &Path, error: &std::io::Error) -> Exit {
 
 /// At most this many missing points are named.
 const NAMED: usize = 5;
+
+/// A note about points whose payload would fit into WQEs, but is read by DMA; empty if there are none. Rates
+/// and latencies jump where this choice changes.
+fn by_dma(plan: &Plan) -> String {
+    let points = plan.by_dma();
+    let named = match points.len() {
+        0 => return String::new(),
+        n if n > NAMED => format!("{}, and {} more", points[..NAMED].join("; "), n - NAMED),
+        _ => points.join("; "),
+    };
+    format!(
+        "\nPayload would fit into WQEs, but is read by DMA at these points, because DMA has the higher bound \
+         (--inline changes this): {named}\n"
+    )
+}
 
 /// Text that names the missing points. `None` if no point is missing.
 fn missing(sweep: &Sweep) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Filling in a workload and checking it against the profiles of its machines.
 
 use crate::error::{at_most, invalid};
-use crate::limits::limits;
 use crate::taking::{Taking, cores, cq, inlined, least, queue};
 use crate::workload::{ranges, sum};
 use crate::{Item, Mix, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload, WorkloadError};
@@ -17,36 +16,15 @@ impl Workload {
         }
     }
 
-    /// Fills in and checks a workload whose threads are all alike. If nothing says whether payload is copied
-    /// into WQEs, the choice with the higher bound is taken.
+    /// Fills in and checks a workload whose threads are all alike.
     pub(crate) fn resolve_threads(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         let inlined = self.resolve_as_given(profiles)?;
-        if self.inline.is_some() || self.inline_up_to.is_some() || !inlined.inlines() {
-            return Ok(inlined);
-        }
-        let others =
-            self.inlining_less(&inlined).into_iter().filter_map(|w| w.resolve_as_given(profiles).ok());
-        let bound = |w: &Resolved| limits(profiles, w).first().map_or(0.0, |least| least.mops);
-        let best = others.map(|w| (bound(&w), w)).max_by(|a, b| a.0.total_cmp(&b.0));
-        let enough = FASTER * bound(&inlined);
-        Ok(best.filter(|(bound, _)| *bound > enough).map_or(inlined, |(_, w)| w))
-    }
-
-    /// This workload with less inline payload than `inlined`: none or, of a mix, only shorter payload.
-    fn inlining_less(&self, inlined: &Resolved) -> Vec<Workload> {
-        let mut sizes: Vec<u32> =
-            inlined.operations().iter().filter(|o| o.inline).map(|operation| operation.size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes.pop();
-        let up_to = |size| Workload { inline_up_to: Some(size), ..self.clone() };
-        let none = Workload { inline: Some(false), ..self.clone() };
-        std::iter::once(none).chain(sizes.into_iter().map(up_to)).collect()
+        Ok(self.faster_by_dma(profiles, &inlined).map_or(inlined, |(by_dma, _)| by_dma))
     }
 
     /// Fills in and checks a workload whose threads are all alike. Payload is copied into WQEs if it fits,
     /// unless an option says otherwise.
-    fn resolve_as_given(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
+    pub(crate) fn resolve_as_given(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         self.check_groups()?;
         let items = self.items()?;
         let verbs = || items.iter().map(|(verb, ..)| *verb);
@@ -245,10 +223,6 @@ impl Workload {
         Ok(())
     }
 }
-
-/// Payload that fits into WQEs stays out of them only if this raises the lowest bound by more than this
-/// factor. Bounds ignore queueing, so smaller differences prove nothing.
-const FASTER: f64 = 1.02;
 
 /// Payload in bytes if no size is given and the verb has no fixed size.
 const USUAL_SIZE: u32 = 32;

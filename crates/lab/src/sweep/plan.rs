@@ -7,7 +7,7 @@ use super::result::{Axis, SWEEP_SCHEMA, Sweep};
 use super::shards::{MOST_POINTS, Shard};
 use crate::asked::Asked;
 use crate::explain::results;
-use crate::plan::{Control, Known, MODEL, Run, Stored};
+use crate::plan::{Control, Known, MODEL, Run, Stored, Work};
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use doorbell_schema::{Given, Value};
@@ -50,6 +50,22 @@ impl Plan {
     /// The swept options.
     pub fn axes(&self) -> Vec<Axis> {
         self.over.iter().map(axis).collect()
+    }
+
+    /// Names of the points at which payload would fit into WQEs, but is read by DMA, because no option states
+    /// the choice and DMA has the higher bound.
+    pub fn by_dma(&self) -> Vec<&str> {
+        let states = |key| self.given.get(key).is_some() || self.over.iter().any(|over| over.key() == key);
+        if states("inline") || states("inline_up_to") {
+            return Vec::new();
+        }
+        let is_by_dma = |run: &Run| match &run.work {
+            Work::Verbs(w) => {
+                w.classes().iter().any(|class| class.workload.inline_bounds(&run.profiles).is_some())
+            }
+            Work::System(_) => false,
+        };
+        self.runs.iter().filter(|(_, run)| is_by_dma(run)).map(|(name, _)| name.as_str()).collect()
     }
 
     /// Values of the swept options at a point.
