@@ -9,19 +9,19 @@ mod rules;
 mod stations;
 
 use crate::asked::SystemWorkload;
-use crate::results::{Bottleneck, RawRun, Utilization};
+use crate::results::{Bottleneck, RawRun, Shown, Utilization, rates};
 use doorbell_nic::Profile;
 use doorbell_sim::Metrics;
 use doorbell_workload::{Profiles, Resolved};
-use evidence::Evidence;
+use evidence::{Evidence, RunPace};
 
 /// The bottleneck of a run of verbs.
 pub(crate) fn of_verbs(profiles: &Profiles, w: &Resolved, run: &RawRun) -> Bottleneck {
     if run.shown.waits.is_some() {
         return nothing();
     }
-    let evidence = Evidence::of_verbs(profiles, w, run);
-    rules::nearest(&evidence, &|machine| w.machine_name(machine))
+    let pace = RunPace::of(rates(w, run).iter().sum(), &run.shown);
+    rules::nearest(&Evidence::of_verbs(profiles, w, run, pace), &|machine| w.machine_name(machine))
 }
 
 /// The bottleneck of a run of a system that completed `mops` million operations per second. `used` has the
@@ -31,26 +31,13 @@ pub(crate) fn of_system(
     w: &SystemWorkload,
     used: &[Utilization],
     metrics: &Metrics,
-    ran: SystemRan,
+    (mops, shown): (f64, &Shown),
 ) -> Bottleneck {
-    if !ran.completed {
+    if shown.waits.is_some() {
         return nothing();
     }
-    let evidence = Evidence::of_system(profile, w, used, metrics, ran);
+    let evidence = Evidence::of_system(profile, w, used, metrics, RunPace::of(mops, shown));
     rules::nearest(&evidence, &|machine| format!("machine {machine}"))
-}
-
-/// Rate and latency of a run of a system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemRan {
-    /// Millions of completed operations per second.
-    pub(crate) mops: f64,
-    /// Mean latency in nanoseconds, if known.
-    pub(crate) mean_ns: Option<f64>,
-    /// Whether any operation completed.
-    pub(crate) completed: bool,
-    /// Whether operations are due faster than they complete.
-    pub(crate) overload: bool,
 }
 
 fn nothing() -> Bottleneck {

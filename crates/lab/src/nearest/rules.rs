@@ -1,6 +1,6 @@
 //! The rules by which a bottleneck follows from the evidence of a single run.
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Turn};
 use super::stations::{CACHES, Station};
 use crate::results::{BUSY, Bottleneck};
 use doorbell_nic::{Part, Resource};
@@ -17,11 +17,15 @@ const MISSES: f64 = 0.05;
 /// of what a faster resource would.
 const CACHE_WEIGHT: f64 = 10.0;
 
+/// A cache is named for sure if the gain from it exceeds the needed gain by this factor.
+const SURELY: f64 = 1.5;
+
 /// DMA reads wait for tags if some read waits for at least this share of the time.
 const SHORT: f64 = 0.8;
 
 /// If the rate is below this share of the bound by the windows, operations spend most of their time waiting,
-/// so enough operations are outstanding.
+/// so enough operations are outstanding. The bound of outstanding READs limits the rate only from this share
+/// on.
 const WAITING: f64 = 0.5;
 
 /// If operations mostly wait, the most used part limits the rate, unless its load is below this.
@@ -87,10 +91,10 @@ fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdic
     let (at, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let own = evidence.busy().map(|top| top.own() / top.load);
     let needed = own.map_or(MISSES, |own| own / CACHE_WEIGHT);
-    let sure = gain < needed / 2.0 || gain > needed * 1.5;
     if gain < needed {
         return None;
     }
+    let sure = gain > needed * SURELY;
     let why = match evidence.busy() {
         Some(top) => format!(
             "misses in the NIC's {}: without them, {} would be busy for {} less time",
@@ -152,33 +156,37 @@ fn of_busy(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict>
 
 /// Nothing is busy, but enough operations are outstanding.
 fn of_waiting(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
-    if evidence.reads > evidence.window {
+    let sure = !evidence.stalls_unknown;
+    if evidence.reads > evidence.window && evidence.reads >= WAITING {
         let why = format!(
             "the READs and atomics that QPs may have outstanding: the rate is {} of the most that they allow",
             percent(evidence.reads)
         );
-        return Some(Verdict { class: Resource::OutstandingReads, why, sure: true });
+        return Some(Verdict { class: Resource::OutstandingReads, why, sure });
     }
     let top = evidence.top()?;
     if evidence.window == 0.0 || evidence.window >= WAITING || top.load < USED {
         return None;
     }
     let why = format!("{}; operations wait for most of their latency", used(top, name));
-    Some(Verdict { class: top.class, why, sure: true })
+    Some(Verdict { class: top.class, why, sure })
 }
 
-/// Too few operations are outstanding.
+/// Too few operations are outstanding, or the program thinks for too long.
 fn of_latency(evidence: &Evidence) -> Verdict {
-    let least = match evidence.window > 0.0 {
-        true => format!(
-            ", and the rate is {} of the most that the windows allow if an operation takes {} ns",
-            percent(evidence.window),
-            evidence.least_ns.round()
+    let why = match evidence.turn {
+        Some(Turn { all_ns, think_ns }) if think_ns > all_ns / 2.0 => format!(
+            "think time takes {think_ns:.0} of the {all_ns:.0} ns from one post to the next in its place, and \
+             too few operations are outstanding to cover it"
         ),
-        false => String::new(),
+        Some(Turn { all_ns, .. }) => format!(
+            "too few operations are outstanding, and the rate is {} of the most that the windows allow if an \
+             operation takes {all_ns:.0} ns",
+            percent(evidence.window)
+        ),
+        None => "too few operations are outstanding".to_owned(),
     };
-    let why = format!("{}: too few operations are outstanding{least}", idle());
-    Verdict { class: Resource::Latency, why, sure: true }
+    Verdict { class: Resource::Latency, why: format!("{}: {why}", idle()), sure: !evidence.stalls_unknown }
 }
 
 fn idle() -> String {
@@ -277,6 +285,37 @@ mod tests {
         assert_eq!(found(&waits(0.1, 0.0)).in_table(), "ib-bw");
         assert_eq!(found(&waits(0.9, 0.0)).in_table(), "latency");
         assert_eq!(found(&waits(0.4, 0.9)).in_table(), "rd-atomic");
+    }
+
+    #[test]
+    fn outstanding_reads_are_named_only_near_their_bound() {
+        // All to all, operations queue at the ports of a few machines, so the mean use of a port is below 80%.
+        let queues = Evidence { window: 0.1, reads: 0.4, ..busy(&[station(Part::PortOut, 0.75)]) };
+        assert_eq!(found(&queues).in_table(), "ib-bw");
+    }
+
+    #[test]
+    fn a_latency_bottleneck_names_think_time_and_states_the_time_of_its_bound() {
+        let text = |turn| found(&Evidence { turn, window: 0.97, ..Evidence::default() }).text;
+        let thinks = text(Some(Turn { all_ns: 22_008.0, think_ns: 20_000.0 }));
+        assert!(thinks.contains("think time takes 20000 of the 22008 ns"), "{thinks}");
+        let quick = text(Some(Turn { all_ns: 2008.0, think_ns: 0.0 }));
+        assert!(quick.contains("97% of the most that the windows allow if an operation takes 2008 ns"));
+        assert!(text(None).ends_with("too few operations are outstanding"), "{}", text(None));
+    }
+
+    #[test]
+    fn latency_is_not_confirmed_if_the_share_of_misses_is_unknown() {
+        let unknown = Evidence { stalls_unknown: true, ..Evidence::default() };
+        assert_eq!(found(&unknown).in_table(), "latency, not confirmed");
+    }
+
+    #[test]
+    fn a_cache_that_barely_meets_the_rule_is_not_confirmed() {
+        let stalled = |share| found(&Evidence { stalled: [0.0, share, 0.0], ..Evidence::default() });
+        assert_eq!(stalled(0.04).in_table(), "latency");
+        assert_eq!(stalled(0.06).in_table(), "nic-qp-cache, not confirmed");
+        assert_eq!(stalled(0.2).in_table(), "nic-qp-cache");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::results::Utilization;
 use doorbell_nic::cost::Costs;
 use doorbell_nic::{Part, Profile, Resource, wqe};
-use doorbell_sim::{Meter, Metrics, WaitKind};
+use doorbell_sim::{CacheUse, Meter, Metrics, WaitKind, WaitUse};
 
 /// The classes of caches, in the order of [`Station::saved`].
 pub(super) const CACHES: [Resource; 3] =
@@ -36,16 +36,41 @@ impl Station {
 
 /// A machine, with the measurements of a run.
 pub(super) struct MeteredMachine<'a> {
-    pub(super) number: u32,
     pub(super) profile: &'a Profile,
     /// Class of the bottleneck if a lock for atomics is always held.
-    pub(super) lock: Resource,
+    lock: Resource,
     /// Resources of this machine that operations depend on.
-    pub(super) used: Vec<Utilization>,
-    pub(super) metrics: &'a Metrics,
+    used: Vec<Utilization>,
+    waits: Vec<&'a WaitUse>,
+    caches: Vec<&'a CacheUse>,
+    /// Picoseconds of the measurement; at least 1.
+    pub(super) window_ps: f64,
 }
 
-impl MeteredMachine<'_> {
+impl<'a> MeteredMachine<'a> {
+    /// All machines, in the order of their numbers. `kinds` has the profile of each machine, and the class of
+    /// the bottleneck if one of its locks for atomics is always held. `used` has the resources that
+    /// operations depend on.
+    pub(super) fn all(
+        kinds: &[(&'a Profile, Resource)],
+        used: &[Utilization],
+        metrics: &'a Metrics,
+    ) -> Vec<MeteredMachine<'a>> {
+        let machine = |&(profile, lock): &(&'a Profile, Resource)| MeteredMachine {
+            profile,
+            lock,
+            used: Vec::new(),
+            waits: Vec::new(),
+            caches: Vec::new(),
+            window_ps: metrics.window_ps.max(1) as f64,
+        };
+        let mut all: Vec<MeteredMachine<'a>> = kinds.iter().map(machine).collect();
+        used.iter().for_each(|of| all[of.machine as usize].used.push(*of));
+        metrics.waits.iter().for_each(|of| all[of.machine as usize].waits.push(of));
+        metrics.caches.iter().for_each(|of| all[of.machine as usize].caches.push(of));
+        all
+    }
+
     /// All stations of the machine.
     pub(super) fn stations(&self) -> Vec<Station> {
         self.used.iter().filter_map(|part| self.station(part)).collect()
@@ -53,14 +78,12 @@ impl MeteredMachine<'_> {
 
     /// Mean number of units or cores of this machine that wait in this way.
     pub(super) fn waiting(&self, kind: WaitKind) -> f64 {
-        let those = self.metrics.waits.iter().filter(|w| w.machine == self.number && w.kind == kind);
-        those.map(|wait| wait.mean).sum()
+        self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.mean).sum()
     }
 
     /// Number of misses in the caches of this class.
     pub(super) fn misses(&self, cache: Resource) -> u64 {
-        let own = self.metrics.caches.iter().filter(|of| of.machine == self.number);
-        own.filter(|of| of.cache.resource() == cache).map(|of| of.misses).sum()
+        self.caches.iter().filter(|of| of.cache.resource() == cache).map(|of| of.misses).sum()
     }
 
     /// The use of another part of the same device.
@@ -147,7 +170,7 @@ impl MeteredMachine<'_> {
     fn saved_of_link(&self, time: impl Fn(&Costs, u64) -> u64) -> [f64; CACHES.len()] {
         let (costs, caches) = (Costs::new(self.profile), &self.profile.device.caches);
         let bytes = [wqe::LINE, caches.context, caches.translation];
-        let window = self.metrics.window_ps.max(1) as f64 * self.devices();
+        let window = self.window_ps * self.devices();
         let mut saved = [0.0; CACHES.len()];
         for (at, (cache, bytes)) in CACHES.into_iter().zip(bytes).enumerate() {
             saved[at] = self.misses(cache) as f64 * time(&costs, bytes.into()) as f64 / window;
@@ -160,7 +183,6 @@ impl MeteredMachine<'_> {
 mod tests {
     use super::*;
     use doorbell_nic::NicCache;
-    use doorbell_sim::{CacheUse, WaitUse};
 
     fn metrics(kind: WaitKind, mean: f64) -> Metrics {
         let waits = vec![WaitUse { kind, machine: 0, mean }];
@@ -171,8 +193,8 @@ mod tests {
     fn stations(metrics: &Metrics, used: &[(Meter, f64)]) -> Vec<Station> {
         let profile = Profile::named("cib").expect("it is built in");
         let used = used.iter().map(|&(meter, utilization)| Utilization { meter, machine: 0, utilization });
-        let (lock, used) = (Resource::PcieLatency, used.collect());
-        MeteredMachine { number: 0, profile: &profile, lock, used, metrics }.stations()
+        let used: Vec<Utilization> = used.collect();
+        MeteredMachine::all(&[(&profile, Resource::PcieLatency)], &used, metrics)[0].stations()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::audit;
 use super::steered::steered;
 use crate::asked::SystemWorkload;
-use crate::nearest::{self, SystemRan};
+use crate::nearest;
 use crate::results::{
     Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
     hash_text, used_by_operations,
@@ -51,12 +51,6 @@ pub(crate) fn run_once(
     let share = |n: u64| n as f64 / clients.done.max(1) as f64;
     let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
     let mops = clients.done as f64 / shown.span().as_secs_f64() / 1e6;
-    let ran = SystemRan {
-        mops,
-        mean_ns: shown.latency.mean,
-        overload: shown.certainty.overload,
-        completed: shown.waits.is_none(),
-    };
     let of = OfSystem {
         workload: w.clone(),
         gb_per_s: w.moved_bytes().filter(|_| mops > 0.0).map(|bytes| mops * bytes as f64 / 1e3),
@@ -76,7 +70,7 @@ pub(crate) fn run_once(
         latency_ns: shown.latency,
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: nearest::of_system(profile, w, &used_by_operations(w, &resources), &m, ran),
+        bottleneck: nearest::of_system(profile, w, &used_by_operations(w, &resources), &m, (mops, &shown)),
         lift: Vec::new(),
         together: None,
         advice: None,

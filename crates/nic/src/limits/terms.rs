@@ -59,7 +59,7 @@ pub struct PartTime {
     pub ns: f64,
 }
 
-/// What limits the number of outstanding operations.
+/// The limit on the number of outstanding operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InFlight {
     /// The windows of threads or QPs.
