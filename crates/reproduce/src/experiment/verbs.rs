@@ -143,13 +143,32 @@ impl Ctx<'_> {
 fn states_inline(asked: &Workload, resolved: &Resolved) -> bool {
     let carries = |operation: &Operation| operation.verb.has_payload(operation.size);
     let of_memory = asked.local_region.is_some() || asked.sges.is_some_and(|sges| sges > 1);
-    asked.inline.is_some() || of_memory || !resolved.operations().iter().any(carries)
+    let states = asked.inline.is_some() || asked.inline_up_to.is_some();
+    states || of_memory || !resolved.operations().iter().any(carries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use doorbell_lab::{Control, Work};
+
+    #[test]
+    fn experiments_state_if_payload_is_inline() {
+        let states = |toml: &str| {
+            let workload = Workload::from_toml("w.toml", toml).unwrap();
+            states_inline(&workload, &workload.resolve(&workload.load_profiles().unwrap()).unwrap())
+        };
+        for stated in [
+            "verb = \"write\"\ninline = false",
+            "mix = \"write/32:1,read/64:1\"\ninline_up_to = 32",
+            "verb = \"read\"",
+            "verb = \"send\"\nsize = 0",
+            "verb = \"write\"\nlocal_region = 65536",
+        ] {
+            assert!(states(stated), "{stated}");
+        }
+        assert!(!states("verb = \"write\"") && !states("mix = \"write/32:1,read/64:1\""));
+    }
 
     #[test]
     fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
