@@ -43,14 +43,18 @@ fn options() -> Task<()> {
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
 }
 
-/// Number of drawn workloads whose bottlenecks are compared.
+/// Number of drawn workloads whose bottlenecks are compared. A third as many compare the usual choice of
+/// inline payload.
 const DRAWN: u64 = 60;
 
-/// Compares bottlenecks without reruns with bottlenecks with reruns, over drawn workloads. The environment
-/// variable `DOORBELL_SEED` may replace the commit's hash as the seed.
+/// Compares bottlenecks without reruns with bottlenecks with reruns, and rates with and without inline
+/// payload, over drawn workloads. The environment variable `DOORBELL_SEED` may replace the commit's hash as
+/// the seed.
 fn bottlenecks() -> Task<()> {
-    let mut cargo = tests("doorbell-lab", "lab", "nearest::");
-    run(cargo.env("DOORBELL_DRAWN", DRAWN.to_string()))
+    for part in ["nearest::", "inline::"] {
+        run(tests("doorbell-lab", "lab", part).env("DOORBELL_DRAWN", DRAWN.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Options of the software NIC's part.

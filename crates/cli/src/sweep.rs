@@ -119,7 +119,7 @@ fn by_dma(plan: &Plan) -> String {
         _ => points.join("; "),
     };
     format!(
-        "\nPayload would fit into WQEs, but is read by DMA at these points, because DMA has the higher bound \
+        "\nPayload would fit into WQEs, but is read by DMA at these points, because DMA is faster \
          (--inline changes this): {named}\n"
     )
 }

@@ -4,8 +4,8 @@ use crate::posted;
 use crate::report;
 use crate::table;
 use doorbell_lab::{
-    Addresses, AtomicCounters, BufferOffset, InlineBounds, Pattern, Pieces, Profiles, Resolved,
-    ResolvedClass, Window,
+    Addresses, AtomicCounters, BufferOffset, DmaGain, Pattern, Pieces, Profiles, Resolved, ResolvedClass,
+    Window,
 };
 use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
@@ -138,13 +138,20 @@ fn posting(profiles: &Profiles, w: &Resolved) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whether payload is inline. If payload that fits is not, because DMA is faster, the text gives the bounds.
+/// Whether payload is inline. If payload that fits is not, because DMA is faster, the text gives the reason.
 fn inline(profiles: &Profiles, w: &Resolved) -> String {
     let choice = w.inline_up_to().map_or(on_off(w.inlines()), |most| format!("up to {most} B"));
-    let why = |InlineBounds { inlined, by_dma }| {
-        format!(": DMA raises the lowest bound from {} to {} Mops", Digits(inlined, 2), Digits(by_dma, 2))
+    let why = match w.dma_gain(profiles) {
+        None => String::new(),
+        Some(DmaGain::Rate { inlined, by_dma }) => {
+            let (inlined, by_dma) = (Digits(inlined, 2), Digits(by_dma, 2));
+            format!(": DMA raises the lowest bound from {inlined} to {by_dma} Mops")
+        }
+        Some(DmaGain::Latency { inlined, by_dma }) => {
+            format!(": DMA lowers the least latency from {} to {} ns", Digits(inlined, 0), Digits(by_dma, 0))
+        }
     };
-    choice + &w.inline_bounds(profiles).map_or(String::new(), why)
+    choice + &why
 }
 
 fn on_off(flag: bool) -> String {

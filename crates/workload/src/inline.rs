@@ -1,52 +1,112 @@
 //! The usual choice between inline payload and payload that the NIC reads by DMA.
 //!
-//! Inline payload has the lower latency, because the NIC needs no DMA read for it. But it makes WQEs longer,
-//! which takes PCIe bandwidth and time of cores. So payload that fits is inline, unless this lowers the rate.
+//! Inline payload needs no DMA read. But it makes WQEs longer, which takes PCIe bandwidth and time of cores. So
+//! short payload has the lower latency if it is inline, but the rate may be higher by DMA. Payload that fits
+//! is inline, unless the bounds of [`crate::limits`] show that DMA is faster.
 
 use crate::limits::limits;
 use crate::{Profiles, Resolved, Workload};
+use doorbell_nic::limits::InFlight;
 
-/// Payload that fits stays out of WQEs only if the lowest bound is then higher by more than this factor.
-/// Bounds ignore queueing and imbalance, so smaller differences prove nothing.
+/// Payload that fits stays out of WQEs only if DMA is faster by more than this factor. Bounds ignore queueing
+/// and imbalance, so smaller differences prove nothing.
 const FASTER: f64 = 1.05;
 
-/// A workload probably reaches a bound if the bound of its windows is at least this many times as high.
-/// Otherwise latency limits the rate, too.
+/// A workload probably reaches the bound of its resources if the bound of its windows is at least this many
+/// times as high. Otherwise latency limits the rate, too.
 const ENOUGH: f64 = 2.0;
 
-/// The lowest bounds with and without inline payload, in millions of operations per second.
+/// The gain if the NIC reads payload by DMA or, for a mix, at least the longer payload, instead of all
+/// payload inline that fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InlineBounds {
-    /// The bound if all payload that fits is inline.
-    pub inlined: f64,
-    /// The bound if the NIC reads payload by DMA or, for a mix, at least the longer payload.
-    pub by_dma: f64,
+pub enum DmaGain {
+    /// A higher rate: the lowest bounds in millions of operations per second.
+    Rate {
+        /// With inline payload.
+        inlined: f64,
+        /// By DMA.
+        by_dma: f64,
+    },
+    /// A lower latency of an open loop that reaches its rate: the least mean latencies in nanoseconds.
+    Latency {
+        /// With inline payload.
+        inlined: f64,
+        /// By DMA.
+        by_dma: f64,
+    },
+}
+
+/// The lowest bounds of a workload, in millions of operations per second.
+#[derive(Clone, Copy)]
+struct LowestBounds {
+    /// By resources of the machines.
+    resources: f64,
+    /// By the operations that may be outstanding and their latency.
+    windows: f64,
+    /// Least mean latency in nanoseconds, with think time.
+    latency_ns: f64,
+}
+
+impl LowestBounds {
+    fn of(profiles: &Profiles, w: &Resolved) -> LowestBounds {
+        let all = limits(profiles, w);
+        let least = |of_windows: bool| {
+            let some = all.iter().filter(|limit| limit.in_flight.is_some() == of_windows);
+            some.map(|limit| limit.mops).fold(f64::INFINITY, f64::min)
+        };
+        let window = all.iter().find(|limit| limit.in_flight == Some(InFlight::Window));
+        let latency_ns = window.map_or(0.0, |limit| limit.capacity / limit.mops);
+        LowestBounds { resources: least(false), windows: least(true), latency_ns }
+    }
+
+    fn rate(self) -> f64 {
+        self.resources.min(self.windows)
+    }
+
+    /// Whether this workload has a lower latency than `other`.
+    fn is_quicker(self, other: LowestBounds) -> bool {
+        FASTER * self.latency_ns < other.latency_ns
+    }
+
+    /// Whether this workload has a higher rate than `other`. If its latency is higher, its windows must not
+    /// be near their bound.
+    fn has_more(self, other: LowestBounds) -> bool {
+        let share = if self.windows < other.windows { ENOUGH } else { 1.0 };
+        self.resources.min(self.windows / share) > FASTER * other.rate()
+    }
 }
 
 impl Workload {
-    /// The workload that leaves payload out of WQEs, if this is the usual choice. `inlined` is the workload
-    /// with all payload inline that fits. `None` if options state the choice, or if payload is inline.
+    /// The workload that leaves payload out of WQEs, if this is the usual choice, with its gain. `inlined` is
+    /// the workload with all payload inline that fits. `None` if options state the choice, or if payload is
+    /// inline.
     pub(crate) fn faster_by_dma(
         &self,
         profiles: &Profiles,
         inlined: &Resolved,
-    ) -> Option<(Resolved, InlineBounds)> {
+    ) -> Option<(Resolved, DmaGain)> {
         if self.inline.is_some() || self.inline_up_to.is_some() || !inlined.inlines() {
             return None;
         }
-        let bound = lowest(profiles, inlined);
-        // An open loop that reaches its rate has the lower latency with inline payload. Each window of a
-        // workload that drains its windows takes the latency of an operation.
-        let is_reached = inlined.open_loop().is_some_and(|(_, rate)| rate as f64 / 1e6 <= bound);
-        if is_reached || inlined.drain {
-            return None;
-        }
+        let own = LowestBounds::of(profiles, inlined);
+        let due = inlined.open_loop().map(|(_, rate)| rate as f64 / 1e6).filter(|due| *due <= own.rate());
+        let is_faster = |other: LowestBounds| match due {
+            Some(due) => other.is_quicker(own) && other.rate() >= due,
+            // Each window that is drained takes the latency of an operation.
+            None if inlined.drain => other.is_quicker(own) && other.resources >= own.resources,
+            None => other.has_more(own),
+        };
         let others = self.inlining_less(inlined).into_iter();
         let others = others.filter_map(|other| other.resolve_as_given(profiles).ok());
-        let faster = others.filter(|other| reached(profiles, other) > FASTER * bound);
-        let best = faster.max_by(|a, b| lowest(profiles, a).total_cmp(&lowest(profiles, b)))?;
-        let bounds = InlineBounds { inlined: bound, by_dma: lowest(profiles, &best) };
-        Some((best, bounds))
+        let faster = others.map(|other| (LowestBounds::of(profiles, &other), other));
+        let faster = faster.filter(|(bounds, _)| is_faster(*bounds));
+        let merit = |bounds: LowestBounds| if due.is_some() { -bounds.latency_ns } else { bounds.rate() };
+        let (bounds, best) = faster.max_by(|a, b| merit(a.0).total_cmp(&merit(b.0)))?;
+        let gain = match due {
+            Some(_) => DmaGain::Latency { inlined: own.latency_ns, by_dma: bounds.latency_ns },
+            None => DmaGain::Rate { inlined: own.rate(), by_dma: bounds.rate() },
+        };
+        Some((best, gain))
     }
 
     /// This workload with less inline payload than `inlined`: none or, for a mix, only the shorter payload.
@@ -63,29 +123,16 @@ impl Workload {
 }
 
 impl Resolved {
-    /// The bounds that decide the usual choice, if it leaves payload out of WQEs that would fit, and this
+    /// The gain that decides the usual choice, if it leaves payload out of WQEs that would fit, and this
     /// workload does so, too. `None` for threads in classes, because each class has its own choice.
-    pub fn inline_bounds(&self, profiles: &Profiles) -> Option<InlineBounds> {
+    pub fn dma_gain(&self, profiles: &Profiles) -> Option<DmaGain> {
         self.uniform()?;
         let open = Workload { inline: None, inline_up_to: None, ..self.written() };
         let inlined = open.resolve_as_given(profiles).ok()?;
-        let (usual, bounds) = open.faster_by_dma(profiles, &inlined)?;
+        let (usual, gain) = open.faster_by_dma(profiles, &inlined)?;
         let choice = |w: &Resolved| (w.inlines(), w.inline_up_to());
-        (choice(&usual) == choice(self)).then_some(bounds)
+        (choice(&usual) == choice(self)).then_some(gain)
     }
-}
-
-/// The lowest bound in millions of operations per second.
-fn lowest(profiles: &Profiles, w: &Resolved) -> f64 {
-    limits(profiles, w).first().map_or(0.0, |least| least.mops)
-}
-
-/// The rate in millions of operations per second that a workload probably reaches. Near the bound of its
-/// windows, it does not.
-fn reached(profiles: &Profiles, w: &Resolved) -> f64 {
-    let all = limits(profiles, w).into_iter();
-    let all = all.map(|limit| limit.mops / if limit.in_flight.is_some() { ENOUGH } else { 1.0 });
-    all.reduce(f64::min).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -105,15 +152,15 @@ mod tests {
     #[test]
     fn payload_that_fits_is_read_by_dma_if_this_raises_the_rate() {
         let (profiles, w) = resolved(FAST);
-        let bounds = w.inline_bounds(&profiles).expect("DMA is faster");
+        let Some(DmaGain::Rate { inlined, by_dma }) = w.dma_gain(&profiles) else { panic!("{w:?}") };
         assert!(!w.inlines());
-        assert!((1030.0..1050.0).contains(&bounds.inlined), "{bounds:?}");
-        assert!((1190.0..1215.0).contains(&bounds.by_dma), "{bounds:?}");
+        assert!((1030.0..1050.0).contains(&inlined) && (1190.0..1215.0).contains(&by_dma), "{by_dma}");
     }
 
-    /// Latency is lower with inline payload. It decides where operations do not queue.
+    /// The latency of short payload is lower if it is inline, and the latency of long payload is lower by DMA.
+    /// Latency decides if operations do not queue.
     #[test]
-    fn payload_is_inline_where_latency_matters() {
+    fn the_choice_has_the_lower_latency_where_latency_matters() {
         for (lines, inlines) in [
             ("arrivals = \"poisson\"\nrate = 500000000", true),
             ("arrivals = \"poisson\"\nrate = 1000000000", true),
@@ -127,6 +174,8 @@ mod tests {
         }
         let light = "verb = \"send\"\nsize = 64\nmachines = 3\narrivals = \"poisson\"\nrate = 1000000";
         assert!(resolved(light).1.inlines());
+        let long = resolved("verb = \"write\"\nsize = 900\nmachines = 2\narrivals = \"fixed\"\nrate = 1000");
+        assert!(matches!(long.1.dma_gain(&long.0), Some(DmaGain::Latency { .. })) && !long.1.inlines());
         let drained = "verb = \"write\"\nsize = 256\nmachines = 3\nqps = 1\nwindow = 64\ndrain = true";
         assert!(resolved(drained).1.inlines());
     }
@@ -151,7 +200,8 @@ mod tests {
             for class in w.classes() {
                 let inlined = Workload { inline: None, inline_up_to: None, ..class.workload.written() };
                 let inlined = inlined.resolve_as_given(&profiles).expect(toml);
-                let (chosen, other) = (lowest(&profiles, class.workload), lowest(&profiles, &inlined));
+                let rate = |w: &Resolved| LowestBounds::of(&profiles, w).rate();
+                let (chosen, other) = (rate(class.workload), rate(&inlined));
                 assert!(*class.workload == inlined || chosen > FASTER * other, "{toml}: {chosen}, {other}");
             }
         }

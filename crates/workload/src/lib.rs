@@ -28,7 +28,7 @@ mod written;
 pub use buffers::{Buffers, Piece};
 pub use error::WorkloadError;
 pub use file::FileError;
-pub use inline::InlineBounds;
+pub use inline::DmaGain;
 pub use kinds::{Addresses, Pattern, Pieces, Verb};
 pub use mix::{Item, Mix};
 pub use profiles::{Profiles, with_set};

@@ -53,7 +53,7 @@ impl Plan {
     }
 
     /// Names of the points at which payload would fit into WQEs, but is read by DMA, because no option states
-    /// the choice and DMA has the higher bound.
+    /// the choice and DMA is faster.
     pub fn by_dma(&self) -> Vec<&str> {
         let states = |key| self.given.get(key).is_some() || self.over.iter().any(|over| over.key() == key);
         if states("inline") || states("inline_up_to") {
@@ -61,7 +61,7 @@ impl Plan {
         }
         let is_by_dma = |run: &Run| match &run.work {
             Work::Verbs(w) => {
-                w.classes().iter().any(|class| class.workload.inline_bounds(&run.profiles).is_some())
+                w.classes().iter().any(|class| class.workload.dma_gain(&run.profiles).is_some())
             }
             Work::System(_) => false,
         };

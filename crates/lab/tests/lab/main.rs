@@ -5,6 +5,7 @@ mod allocation;
 mod classes;
 mod cliffs;
 mod cover;
+mod inline;
 mod mix;
 mod nearest;
 mod options;

@@ -2,43 +2,67 @@
 
 use crate::options::draw::Draws;
 use doorbell_lab::{Given, Schema, Workload, limits};
-use doorbell_nic::Profile;
 
 /// Sizes of the drawn workloads.
 #[derive(Clone, Copy)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// Largest number of machines.
-    pub(super) machines: u64,
+    pub(crate) machines: u64,
     /// Largest number of threads of a machine.
-    pub(super) threads: u64,
+    pub(crate) threads: u64,
     /// Largest number of clients of a system.
-    pub(super) clients: u64,
+    pub(crate) clients: u64,
     /// A run of verbs ends after about so many operations.
-    pub(super) operations: f64,
+    pub(crate) operations: f64,
     /// Virtual time of a run of a system in microseconds.
-    pub(super) system_us: u64,
+    pub(crate) system_us: u64,
     /// Precision at which a run ends, in percent.
-    pub(super) precision: u64,
+    pub(crate) precision: u64,
 }
 
-/// Systems that are drawn.
-const SYSTEMS: [&str; 5] = ["rpc", "herd-kv", "read-kv", "atomics-sequencer", "shuffle"];
+/// A verb with a transport, or a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DrawnKind {
+    Verb(&'static str, &'static str),
+    System(&'static str),
+}
 
-/// Percentage of draws that are systems.
-const OF_SYSTEMS: u64 = 35;
+/// The kinds that are drawn.
+pub(crate) const KINDS: [DrawnKind; 13] = [
+    DrawnKind::Verb("send", "ud"),
+    DrawnKind::System("rpc"),
+    DrawnKind::Verb("write", "uc"),
+    DrawnKind::Verb("read", "rc"),
+    DrawnKind::System("herd-kv"),
+    DrawnKind::Verb("fetch-add", "rc"),
+    DrawnKind::Verb("send", "rc"),
+    DrawnKind::System("read-kv"),
+    DrawnKind::Verb("write", "rc"),
+    DrawnKind::Verb("compare-swap", "rc"),
+    DrawnKind::System("atomics-sequencer"),
+    DrawnKind::Verb("send", "uc"),
+    DrawnKind::System("shuffle"),
+];
+
+impl DrawnKind {
+    /// The lines of a file that name this kind.
+    pub(crate) fn lines(self) -> String {
+        match self {
+            DrawnKind::Verb(verb, transport) => format!("verb = \"{verb}\"\ntransport = \"{transport}\"\n"),
+            DrawnKind::System(system) => format!("system = \"{system}\"\n"),
+        }
+    }
+}
 
 /// Percentage of draws with an open loop.
 const OPEN: u64 = 25;
 
-/// Draws a workload or a system. It may be invalid.
-pub(super) fn drawn(draws: &mut Draws, scale: Scale) -> String {
-    let names: Vec<&str> = Profile::names().collect();
-    let profile = draws.one_of(&names);
-    let mut lines = Lines(format!("profile = \"{profile}\"\n"));
-    if draws.percent(OF_SYSTEMS) {
-        system(draws, scale, &mut lines);
-    } else {
-        verbs(draws, scale, &mut lines);
+/// Draws the options of a workload or a system on a profile. The result may be invalid.
+pub(crate) fn drawn(draws: &mut Draws, scale: Scale, profile: &str, kind: DrawnKind) -> String {
+    let mut lines = Lines(format!("profile = \"{profile}\"\n{}", kind.lines()));
+    match kind {
+        DrawnKind::Verb(verb, _) => verbs(draws, scale, verb, &mut lines),
+        DrawnKind::System(of) => system(draws, scale, of, &mut lines),
     }
     lines.0
 }
@@ -61,15 +85,7 @@ fn power(draws: &mut Draws, least: u64, most: u64) -> u64 {
     1 << draws.among(least, most)
 }
 
-fn verbs(draws: &mut Draws, scale: Scale, lines: &mut Lines) {
-    let verb = draws.one_of(&["send", "write", "read", "fetch-add", "compare-swap"]);
-    lines.name("verb", verb);
-    let transports: &[&str] = match verb {
-        "send" => &["rc", "uc", "ud"],
-        "write" => &["rc", "uc"],
-        _ => &["rc"],
-    };
-    lines.name("transport", draws.one_of(transports));
+fn verbs(draws: &mut Draws, scale: Scale, verb: &str, lines: &mut Lines) {
     lines.name("pattern", draws.one_of(&["outbound", "inbound", "all-to-all"]));
     lines.say("machines", draws.of_any_magnitude(2, scale.machines));
     lines.say("threads", draws.among(1, scale.threads));
@@ -131,9 +147,7 @@ fn bound(toml: &str) -> Option<f64> {
     limits(&profiles, &resolved).first().map(|limit| limit.mops)
 }
 
-fn system(draws: &mut Draws, scale: Scale, lines: &mut Lines) {
-    let system = draws.one_of(&SYSTEMS);
-    lines.name("system", system);
+fn system(draws: &mut Draws, scale: Scale, system: &str, lines: &mut Lines) {
     lines.say("clients", draws.of_any_magnitude(1, scale.clients));
     if draws.percent(70) {
         lines.say("outstanding", draws.of_any_magnitude(1, 32));

@@ -1,11 +1,12 @@
 //! The bottleneck without reruns: it must be the bottleneck with reruns.
 
-mod draw;
+pub(crate) mod draw;
 mod polling;
 
 use crate::options::{draw::Draws, number};
 use doorbell_lab::{Asked, Control, Given, Outcome, Run, percent};
-use draw::Scale;
+use doorbell_nic::Profile;
+use draw::{DrawnKind, KINDS, Scale};
 use std::process::Command;
 
 /// Drawn workloads in `cargo test`.
@@ -25,20 +26,26 @@ const EVENTS_PER_SECOND: u64 = 8_000_000;
 const MOST_SECONDS: u64 = 20;
 const MOST_SECONDS_OF_FEW: u64 = 2;
 
-const SMALL: Scale =
+/// So many draws have all profiles, kinds, patterns and arrivals.
+const COVERING: u64 = 60;
+
+/// A case gets another verb or system after so many draws that were refused or would take too long.
+const PATIENCE: usize = 10;
+
+pub(crate) const SMALL: Scale =
     Scale { machines: 4, threads: 2, clients: 8, operations: 1e4, system_us: 400, precision: 3 };
-const LARGE: Scale =
+pub(crate) const LARGE: Scale =
     Scale { machines: 40, threads: 8, clients: 64, operations: 3e4, system_us: 2000, precision: 2 };
 
 /// The run of a file; `None` if it is refused.
-fn run(toml: &str) -> Option<Run> {
+pub(crate) fn run(toml: &str) -> Option<Run> {
     let given = Given::from_toml("w.toml", toml, &doorbell_lab::fields()).ok()?;
     Run::asked(Asked::of(&given).ok()?).ok()
 }
 
 /// The first digits of the commit's hash, as a number. `DOORBELL_SEED` replaces them. 0 if there is no
 /// repository.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let hash = || {
         let git =
             Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
@@ -79,40 +86,85 @@ impl Compared {
     }
 }
 
-/// The drawn runs that were compared, and the number of draws that were drawn again because their reruns take
-/// too long.
-fn compared(cases: u64, scale: Scale, most_seconds: u64) -> (Vec<Compared>, u64) {
-    let mut draws = Draws::new(seed());
-    let (mut all, mut again) = (Vec::new(), 0);
-    while (all.len() as u64) < cases {
-        let toml = draw::drawn(&mut draws, scale);
-        let Some(run) = run(&toml) else { continue };
-        let Ok(plain) = doorbell_lab::simulate(&run, &Control::quiet()) else { continue };
-        if plain.events * RERUNS > most_seconds * EVENTS_PER_SECOND {
-            again += 1;
-            continue;
+/// The drawn runs that were compared, and numbers of the draws that were not.
+#[derive(Default)]
+struct AllCompared {
+    all: Vec<Compared>,
+    /// Draws that were refused, because options do not go together or the profile lacks a transport.
+    refused: u64,
+    /// Draws that were drawn again because their reruns take too long.
+    again: u64,
+}
+
+impl AllCompared {
+    /// Compares `cases` draws. Profiles, verbs and systems take turns, so that all of them occur.
+    fn of(cases: u64, scale: Scale, most_seconds: u64) -> AllCompared {
+        let (mut draws, mut found) = (Draws::new(seed()), AllCompared::default());
+        let profiles: Vec<&str> = Profile::names().collect();
+        let first = (seed() % 1000) as usize;
+        for case in first..first + cases as usize {
+            let profile = profiles[case % profiles.len()];
+            let kinds = (0..).map(|attempt| KINDS[(case + attempt / PATIENCE) % KINDS.len()]);
+            let mut attempts = kinds.take(KINDS.len() * PATIENCE);
+            let both = attempts
+                .find_map(|kind| found.compare(draw::drawn(&mut draws, scale, profile, kind), most_seconds));
+            let both = both.unwrap_or_else(|| panic!("each draw for profile {profile} is refused"));
+            println!("{}", both.told());
+            found.all.push(both);
         }
-        let explained = doorbell_lab::explain(&run, &Control::quiet()).expect("a run that ended ends again");
-        let both = Compared { toml, plain, explained };
-        println!("{}", both.told());
-        all.push(both);
+        found
     }
-    (all, again)
+
+    /// Compares the bottlenecks of a run; `None` if the run is refused or would take too long.
+    fn compare(&mut self, toml: String, most_seconds: u64) -> Option<Compared> {
+        let Some(run) = run(&toml) else {
+            self.refused += 1;
+            return None;
+        };
+        let ends = |error| panic!("{toml}: {error}");
+        let plain = doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(ends);
+        if plain.events * RERUNS > most_seconds * EVENTS_PER_SECOND {
+            self.again += 1;
+            return None;
+        }
+        let explained = doorbell_lab::explain(&run, &Control::quiet()).unwrap_or_else(ends);
+        Some(Compared { toml, plain, explained })
+    }
+
+    /// Checks that all profiles, kinds, patterns and arrivals occur.
+    fn check_cover(&self) {
+        let has = |lines: &str| {
+            let in_file = |line: &str, toml: &str| toml.lines().any(|of| of == line);
+            let in_one = |toml: &str| lines.lines().all(|line| in_file(line, toml));
+            assert!(self.all.iter().any(|both| in_one(&both.toml)), "no draw has {lines}");
+        };
+        Profile::names().for_each(|profile| has(&format!("profile = \"{profile}\"")));
+        KINDS.map(DrawnKind::lines).iter().for_each(|lines| has(lines));
+        for pattern in ["outbound", "inbound", "all-to-all"] {
+            has(&format!("pattern = \"{pattern}\""));
+        }
+        has("arrivals = \"poisson\"");
+    }
 }
 
 /// The environment variable `DOORBELL_DRAWN` sets a larger number of larger draws.
 #[test]
 fn an_answer_without_reruns_is_that_of_reruns() {
     let many = number("DOORBELL_DRAWN");
-    let (all, again) = match many {
-        Some(cases) => compared(cases, LARGE, MOST_SECONDS),
-        None => compared(FEW, SMALL, MOST_SECONDS_OF_FEW),
+    let found = match many {
+        Some(cases) => AllCompared::of(cases, LARGE, MOST_SECONDS),
+        None => AllCompared::of(FEW, SMALL, MOST_SECONDS_OF_FEW),
     };
+    if many.is_some_and(|cases| cases >= COVERING) {
+        found.check_cover();
+    }
+    let AllCompared { all, refused, again } = found;
     let right = all.iter().filter(|both| both.agrees()).count() as u64;
     let open = all.iter().filter(|both| both.plain.bottleneck.not_confirmed).count() as u64;
     let cases = all.len() as u64;
     println!(
-        "DOORBELL_SEED={}: {right} of {cases} agree, {open} are not confirmed, {again} drawn again",
+        "DOORBELL_SEED={}: {right} of {cases} agree, {open} are not confirmed, {again} drawn again because \
+         they take too long, {refused} refused",
         seed()
     );
     let least = many.map_or(LEAST_OF_FEW, |cases| (cases * 9).div_ceil(10));
