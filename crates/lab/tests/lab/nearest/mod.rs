@@ -4,7 +4,7 @@ pub(crate) mod draw;
 mod polling;
 
 use crate::options::{draw::Draws, number};
-use doorbell_lab::{Asked, Control, Given, Outcome, Run, percent};
+use doorbell_lab::{Asked, Control, Given, Outcome, Run, SimulateError, percent};
 use doorbell_nic::Profile;
 use draw::{DrawnKind, KINDS, Scale};
 use std::process::Command;
@@ -121,7 +121,7 @@ impl AllCompared {
             self.refused += 1;
             return None;
         };
-        let ends = |error| panic!("{toml}: {error}");
+        let ends = |error: SimulateError| panic!("{toml}: {error}");
         let plain = doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(ends);
         if plain.events * RERUNS > most_seconds * EVENTS_PER_SECOND {
             self.again += 1;
