@@ -5,7 +5,7 @@ use doorbell_lab::{Given, Schema, Workload, limits};
 
 /// Sizes of the drawn workloads.
 #[derive(Clone, Copy)]
-pub(crate) struct Scale {
+pub(crate) struct DrawScale {
     /// Largest number of machines.
     pub(crate) machines: u64,
     /// Largest number of threads of a machine.
@@ -58,7 +58,7 @@ impl DrawnKind {
 const OPEN: u64 = 25;
 
 /// Draws the options of a workload or a system on a profile. The result may be invalid.
-pub(crate) fn drawn(draws: &mut Draws, scale: Scale, profile: &str, kind: DrawnKind) -> String {
+pub(crate) fn drawn(draws: &mut Draws, scale: DrawScale, profile: &str, kind: DrawnKind) -> String {
     let mut lines = Lines(format!("profile = \"{profile}\"\n{}", kind.lines()));
     match kind {
         DrawnKind::Verb(verb, _) => verbs(draws, scale, verb, &mut lines),
@@ -85,7 +85,7 @@ fn power(draws: &mut Draws, least: u64, most: u64) -> u64 {
     1 << draws.among(least, most)
 }
 
-fn verbs(draws: &mut Draws, scale: Scale, verb: &str, lines: &mut Lines) {
+fn verbs(draws: &mut Draws, scale: DrawScale, verb: &str, lines: &mut Lines) {
     lines.name("pattern", draws.one_of(&["outbound", "inbound", "all-to-all"]));
     lines.say("machines", draws.of_any_magnitude(2, scale.machines));
     lines.say("threads", draws.among(1, scale.threads));
@@ -126,7 +126,7 @@ fn queues(draws: &mut Draws, lines: &mut Lines) {
 }
 
 /// The end of the run and, for an open loop, a rate relative to the lowest bound.
-fn pace(draws: &mut Draws, scale: Scale, lines: &mut Lines) {
+fn pace(draws: &mut Draws, scale: DrawScale, lines: &mut Lines) {
     let (open, percent) = (draws.percent(OPEN), draws.among(5, 130));
     let least = bound(&lines.0).unwrap_or(1.0);
     if open {
@@ -147,7 +147,7 @@ fn bound(toml: &str) -> Option<f64> {
     limits(&profiles, &resolved).first().map(|limit| limit.mops)
 }
 
-fn system(draws: &mut Draws, scale: Scale, system: &str, lines: &mut Lines) {
+fn system(draws: &mut Draws, scale: DrawScale, system: &str, lines: &mut Lines) {
     lines.say("clients", draws.of_any_magnitude(1, scale.clients));
     if draws.percent(70) {
         lines.say("outstanding", draws.of_any_magnitude(1, 32));

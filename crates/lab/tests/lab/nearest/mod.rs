@@ -6,7 +6,7 @@ mod polling;
 use crate::options::{draw::Draws, number};
 use doorbell_lab::{Asked, Control, Given, Outcome, Run, SimulateError, percent};
 use doorbell_nic::Profile;
-use draw::{DrawnKind, KINDS, Scale};
+use draw::{DrawScale, DrawnKind, KINDS};
 use std::process::Command;
 
 /// Drawn workloads in `cargo test`.
@@ -32,10 +32,10 @@ const COVERING: u64 = 60;
 /// A case gets another verb or system after so many draws that were refused or would take too long.
 const PATIENCE: usize = 10;
 
-pub(crate) const SMALL: Scale =
-    Scale { machines: 4, threads: 2, clients: 8, operations: 1e4, system_us: 400, precision: 3 };
-pub(crate) const LARGE: Scale =
-    Scale { machines: 40, threads: 8, clients: 64, operations: 3e4, system_us: 2000, precision: 2 };
+pub(crate) const SMALL: DrawScale =
+    DrawScale { machines: 4, threads: 2, clients: 8, operations: 1e4, system_us: 400, precision: 3 };
+pub(crate) const LARGE: DrawScale =
+    DrawScale { machines: 40, threads: 8, clients: 64, operations: 3e4, system_us: 2000, precision: 2 };
 
 /// The run of a file; `None` if it is refused.
 pub(crate) fn run(toml: &str) -> Option<Run> {
@@ -98,7 +98,7 @@ struct AllCompared {
 
 impl AllCompared {
     /// Compares `cases` draws. Profiles, verbs and systems take turns, so that all of them occur.
-    fn of(cases: u64, scale: Scale, most_seconds: u64) -> AllCompared {
+    fn of(cases: u64, scale: DrawScale, most_seconds: u64) -> AllCompared {
         let (mut draws, mut found) = (Draws::new(seed()), AllCompared::default());
         let profiles: Vec<&str> = Profile::names().collect();
         let first = (seed() % 1000) as usize;
