@@ -14,8 +14,17 @@ const INIT: &str = include_str!("init.sh");
 /// Path of the program in the machine.
 const PROGRAM: &str = "/native-test";
 
-/// Builds the archive. The machine runs `binary` with `arguments`.
-pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive: &Path) -> Task<()> {
+/// Folder of the C programs in the machine.
+const CALLS: &str = "/calls";
+
+/// Builds the archive. The machine runs `binary` with `arguments`, and then each of `calls`.
+pub(crate) fn build(
+    kernel: &Kernel,
+    binary: &Path,
+    calls: &[PathBuf],
+    arguments: &[&str],
+    archive: &Path,
+) -> Task<()> {
     let stage = archive.with_extension("files");
     let _ = fs::remove_dir_all(&stage);
     let mut shared = BTreeSet::new();
@@ -29,6 +38,9 @@ pub(crate) fn build(kernel: &Kernel, binary: &Path, arguments: &[&str], archive:
         add(&stage, file, file)?;
     }
     add(&stage, binary, Path::new(PROGRAM))?;
+    for program in calls {
+        add(&stage, program, &Path::new(CALLS).join(program.file_name().unwrap_or_default()))?;
+    }
     add(&stage, &find("busybox").ok_or_else(|| failed("busybox", "not found"))?, Path::new("/bin/busybox"))?;
     let mut order = String::new();
     for module in &kernel.modules {

@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Header of package libibverbs-dev.
+const HEADER: &str = "/usr/include/infiniband/verbs.h";
+
 /// Packages, each with a program that shows whether it is installed.
 const PROGRAMS: [(&str, &str); 8] = [
     ("qemu-system-x86", "qemu-system-x86_64"),
@@ -57,7 +60,7 @@ const TESTED_PROGRAMS: [(&str, &str); 20] = [
 /// Packages without programs, each with a path that shows whether it is installed.
 const FILES: [(&str, &str); 8] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
-    ("libibverbs-dev", "/usr/include/infiniband/verbs.h"),
+    ("libibverbs-dev", HEADER),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
     ("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"),
@@ -101,6 +104,9 @@ fn missing() -> Vec<&'static str> {
     let mut packages = without_program(&PROGRAMS);
     if rxe_driver().is_none() {
         packages.push("ibverbs-providers");
+    }
+    if !Path::new(HEADER).exists() {
+        packages.push("libibverbs-dev");
     }
     packages.dedup();
     packages

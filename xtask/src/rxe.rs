@@ -17,8 +17,19 @@ fn build(target: &Path) -> Task<PathBuf> {
     Ok(target.join("debug/examples/native-test"))
 }
 
+/// Compiles the C programs whose calls Soft-RoCE must answer as the software NIC does. Returns the programs.
+fn compile_calls(folder: &Path) -> Task<Vec<PathBuf>> {
+    let compile = |name: &&str| {
+        let source = root().join("crates/soft-so/tests/soft-so").join(name).with_extension("c");
+        let binary = folder.join(name);
+        command::run(command::program("cc").arg("-o").arg(&binary).arg(source).arg("-libverbs"))?;
+        Ok(binary)
+    };
+    ["calls", "refused"].iter().map(compile).collect()
+}
+
 /// Runs the program in the machine and returns its exit code. The arguments state a part of the names of
-/// checks, or the number of processes to kill.
+/// checks, or the number of processes to kill. Without arguments, the C programs run, too.
 pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     packages::ensure()?;
     let target = workspace::target()?;
@@ -26,8 +37,9 @@ pub(crate) fn run(arguments: &[&str]) -> Task<u8> {
     let cache = target.join("rxe");
     fs::create_dir_all(&cache).map_err(|error| failed(cache.display(), error))?;
     let kernel = kernel::fetch(&cache)?;
+    let calls = if arguments.is_empty() { compile_calls(&cache)? } else { Vec::new() };
     let arguments: Vec<_> = std::iter::once("--soft-roce").chain(arguments.iter().copied()).collect();
     let archive = cache.join("initramfs");
-    initramfs::build(&kernel, &program, &arguments, &archive)?;
+    initramfs::build(&kernel, &program, &calls, &arguments, &archive)?;
     qemu::boot(&kernel.vmlinux, &archive)
 }

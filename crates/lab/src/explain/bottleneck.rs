@@ -1,4 +1,5 @@
-//! The bottleneck in words, from one run or from reruns.
+//! The bottleneck in words, from one run's utilizations or from reruns. Each rerun has more of one resource,
+//! or of a set of resources.
 
 use super::latency;
 use super::relaxed::weight;
@@ -6,8 +7,8 @@ use super::together::{Set, towards_the_nic};
 use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, top};
 use doorbell_nic::{More, Resource};
 
-/// If the best increase is a [`More::Times`], and its [`weight`] is at least this, its resource limits the
-/// rate even if nothing is busy.
+/// The smallest [`weight`] with which a resource that a rerun multiplies ([`More::Times`]) limits the rate
+/// even if nothing is busy. The weight is 1 if the rate grows in proportion to the resource.
 const SETS: f64 = 0.3;
 
 /// With this weight or more, a faster resource limits the rate even if nothing is busy. With weight 1, the
@@ -67,7 +68,7 @@ fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     format!("{} changes the rate by {}{next}", amount(more), percent(gain.gain))
 }
 
-/// More of a resource, as part of a sentence.
+/// Describes a [`More`] for use in a sentence, such as "10% more of cpu".
 fn amount(more: More) -> String {
     match more {
         More::Tenth(resource) => format!("10% more of {resource}"),
@@ -76,7 +77,8 @@ fn amount(more: More) -> String {
 }
 
 /// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
-/// with the largest [`weight`]. `set` is a set of resources that limit the rate together.
+/// with the largest [`weight`], which may differ from the largest gain. `set` is a set of resources that
+/// limit the rate together.
 pub(super) fn observed(
     resources: &[Utilization],
     lifts: &[(More, Gain)],

@@ -22,8 +22,8 @@ impl SimDevice {
         end - env.now
     }
 
-    /// Looks up the translation of each page that the `len` bytes at `addr` touch, and reads the missing
-    /// translations. Returns the place of the bytes, and how long a unit stalls for the missing translations.
+    /// Looks up the translation of each page in the `len` bytes from `addr`, and starts a DMA read for each
+    /// missing one. Returns the place of the bytes, and how long a unit stalls for the missing translations.
     #[inline]
     pub(super) fn translate(&mut self, host: &Host, env: &mut Env, addr: u64, len: u64) -> (MemPlace, Ps) {
         let place = host.memory.place(addr, 0).expect(ALLOCATED);
@@ -43,8 +43,8 @@ impl SimDevice {
         stall
     }
 
-    /// Starts the DMA read of an entry that is not cached. The read occupies PCIe, but no event follows its
-    /// end. Callers compute separately how long a unit stalls for the entry.
+    /// Starts the DMA read of an entry that is not cached. The read occupies PCIe, but nothing in the
+    /// simulator waits for its completion. Callers compute separately how long a unit stalls for the entry.
     pub(super) fn refetch(&mut self, env: &mut Env, bytes: u32) {
         self.start_read(env, DmaRead::of(bytes, ReadPurpose::Refetch));
     }

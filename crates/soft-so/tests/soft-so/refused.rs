@@ -85,8 +85,8 @@ const MORE: [(&str, &str, &[&str]); 13] = [
     ("ibv_wr_complete", "EINVAL", &["num_sge is 2, but the QP was created with", "see ibv_wr_post(3)"]),
     ("ibv_reg_mr", "EINVAL", &["access is 0x2", "see ibv_reg_mr(3)"]),
     ("ibv_create_ah_from_wc", "EINVAL", &["port_num is 2", "see ibv_create_ah_from_wc(3)"]),
-    ("ibv_create_srq_ex", "EINVAL", &["attr.max_wr is 0", "see ibv_create_srq_ex(3)"]),
     ("ibv_attach_mcast", "EINVAL", &["qp is of type RC", "see ibv_attach_mcast(3)"]),
+    ("ibv_create_srq_ex", "EINVAL", &["attr.max_wr is 0", "see ibv_create_srq_ex(3)"]),
     ("ibv_modify_qp", "EINVAL", &["attr_mask lacks IBV_QP_PORT, which a QP of type IBV_QPT_XRC_SEND needs"]),
     // The program ignores that there is no room for the list.
     ("ibv_wr_complete", "ENOMEM", &["has room for 1 work requests", "the list has 3 (cap.max_send_wr is 4)"]),
