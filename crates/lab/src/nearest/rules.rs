@@ -39,13 +39,15 @@ struct Verdict {
     sure: bool,
 }
 
+/// A rule, which may not apply. The second argument names a machine.
+type Rule = fn(&Evidence, &dyn Fn(u32) -> String) -> Option<Verdict>;
+
 /// The bottleneck, and whether it should be confirmed by reruns. `name` names a machine.
 pub(super) fn nearest(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Bottleneck {
     let Verdict { class, why, sure } = if evidence.reached {
         of_reached(evidence, name)
     } else {
-        let rules: [fn(&Evidence, &dyn Fn(u32) -> String) -> Option<Verdict>; 4] =
-            [of_caches, of_tags, of_busy, of_waiting];
+        let rules: [Rule; 4] = [of_caches, of_tags, of_busy, of_waiting];
         rules.iter().find_map(|rule| rule(evidence, name)).unwrap_or_else(|| of_latency(evidence))
     };
     match sure {
