@@ -92,6 +92,8 @@ struct AllCompared {
     all: Vec<Compared>,
     /// Draws that were refused, because options do not go together or the profile lacks a transport.
     refused: u64,
+    /// Draws whose simulation ends without a result, because the system's program gives up.
+    failed: u64,
     /// Draws that were drawn again because their reruns take too long.
     again: u64,
 }
@@ -121,13 +123,20 @@ impl AllCompared {
             self.refused += 1;
             return None;
         };
-        let ends = |error: SimulateError| panic!("{toml}: {error}");
-        let plain = doorbell_lab::simulate(&run, &Control::quiet()).unwrap_or_else(ends);
+        let plain = match doorbell_lab::simulate(&run, &Control::quiet()) {
+            Ok(plain) => plain,
+            Err(error @ SimulateError::Fault(_)) => panic!("{toml}: {error}"),
+            Err(error) => {
+                println!("fails {}: {error}", toml.trim().replace('\n', "; "));
+                self.failed += 1;
+                return None;
+            }
+        };
         if plain.events * RERUNS > most_seconds * EVENTS_PER_SECOND {
             self.again += 1;
             return None;
         }
-        let explained = doorbell_lab::explain(&run, &Control::quiet()).unwrap_or_else(ends);
+        let explained = doorbell_lab::explain(&run, &Control::quiet()).expect("a run that ended ends again");
         Some(Compared { toml, plain, explained })
     }
 
@@ -158,17 +167,18 @@ fn an_answer_without_reruns_is_that_of_reruns() {
     if many.is_some_and(|cases| cases >= COVERING) {
         found.check_cover();
     }
-    let AllCompared { all, refused, again } = found;
+    let AllCompared { all, refused, failed, again } = found;
     let right = all.iter().filter(|both| both.agrees()).count() as u64;
     let open = all.iter().filter(|both| both.plain.bottleneck.not_confirmed).count() as u64;
     let cases = all.len() as u64;
     println!(
         "DOORBELL_SEED={}: {right} of {cases} agree, {open} are not confirmed, {again} drawn again because \
-         they take too long, {refused} refused",
+         they take too long, {refused} refused, {failed} without a result",
         seed()
     );
     let least = many.map_or(LEAST_OF_FEW, |cases| (cases * 9).div_ceil(10));
     assert!(right >= least, "DOORBELL_SEED={}: only {right} of {cases} agree", seed());
+    assert!(failed * 10 <= cases, "DOORBELL_SEED={}: {failed} draws have no result", seed());
     assert!(many.is_none() || open * 10 <= cases, "DOORBELL_SEED={}: {open} are not confirmed", seed());
 }
 
