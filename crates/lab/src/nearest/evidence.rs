@@ -20,6 +20,9 @@ const DEVIATIONS: f64 = 3.0;
 /// for work, and the bound counts.
 const LOOKING: f64 = 0.7;
 
+/// Loads are about equal if they differ by less than this.
+pub(super) const CLOSE: f64 = 0.01;
+
 /// Everything about a run from which its bottleneck follows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
@@ -166,8 +169,11 @@ impl Evidence {
         }
     }
 
+    /// Sorts the stations. Polls account for an unknown part of the load of a core, so a core is behind other
+    /// stations with a load that is lower by less than [`CLOSE`].
     fn sorted(mut self) -> Evidence {
-        self.stations.sort_by(|a, b| b.load.total_cmp(&a.load));
+        let rank = |station: &Station| station.load - if station.is_core() { CLOSE } else { 0.0 };
+        self.stations.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         self
     }
 }

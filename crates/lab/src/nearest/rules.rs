@@ -1,13 +1,12 @@
 //! The rules by which a bottleneck follows from the evidence of a single run.
 
-use super::evidence::{Evidence, Turn};
+use super::evidence::{CLOSE, Evidence, Turn};
 use super::stations::{CACHES, Station};
 use crate::results::{BUSY, Bottleneck};
 use doorbell_nic::{Part, Resource};
 
-/// A bottleneck is not confirmed if another class of resources is busy for almost as long: if the shares of
-/// the time differ by less than this.
-const CLOSE: f64 = 0.01;
+/// A part with at least this load has no idle time. Then a core with an equal load probably polls.
+const SATURATED: f64 = 0.99;
 
 /// If no part is busy, misses in a cache limit the rate if operations wait for entries for at least this share
 /// of their latency. Larger caches may then raise the rate by more than anything else.
@@ -62,9 +61,13 @@ impl Evidence {
         self.stations.first()
     }
 
-    /// The highest load of a station of another class than `class`.
-    fn second(&self, class: Resource) -> f64 {
-        self.stations.iter().find(|station| station.class != class).map_or(0.0, |station| station.load)
+    /// The highest load of a station of another class than the station `top`. Cores do not count if `top` is
+    /// saturated.
+    fn second(&self, top: &Station) -> f64 {
+        let counts = |other: &&Station| {
+            other.class != top.class && (top.load < SATURATED || !other.is_core() || top.is_core())
+        };
+        self.stations.iter().filter(counts).map(|station| station.load).fold(0.0, f64::max)
     }
 
     /// The station with the highest load, if that is busy.
@@ -151,7 +154,8 @@ const TAGS: f64 = 0.85;
 /// A part that is busy.
 fn of_busy(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
     let top = evidence.busy()?;
-    let second = evidence.second(top.class);
+    let second = evidence.second(top);
+    // Another class with an almost equal load may limit the rate instead.
     let sure = second < BUSY || top.load - second >= CLOSE;
     Some(Verdict { class: top.class, why: used(top, name), sure })
 }
@@ -262,6 +266,12 @@ mod tests {
         let close = found(&busy(&[station(Part::PortOut, 0.97), station(Part::PcieToHost, 0.965)]));
         assert_eq!(close.in_table(), "ib-bw, not confirmed");
         assert!(close.text.ends_with("(not confirmed by reruns)"), "{}", close.text);
+    }
+
+    #[test]
+    fn a_core_that_is_as_busy_as_a_saturated_part_polls() {
+        let link = found(&busy(&[station(Part::PortOut, 1.0), station(Part::Core, 1.0)]));
+        assert_eq!(link.in_table(), "ib-bw");
     }
 
     #[test]
