@@ -26,8 +26,10 @@ pub(super) const CLOSE: f64 = 0.01;
 /// Everything about a run from which its bottleneck follows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
-    /// All stations, the highest load first.
+    /// All stations, the highest load first. About equal loads are in the order of [`Evidence::sorted`].
     pub(super) stations: Vec<Station>,
+    /// Class of the lowest bound, if there are bounds.
+    pub(super) lowest: Option<Resource>,
     /// Rate, divided by the bound of the windows; 0 if there is no such bound.
     pub(super) window: f64,
     /// Rate, divided by the bound of the outstanding READs and atomics; 0 if there is no such bound.
@@ -114,6 +116,7 @@ impl Evidence {
         let windows: u64 = classes.iter().map(|class| outstanding(class.workload)).sum();
         let mut evidence = Evidence::of(&machines, pace.in_flight().or(Some(windows as f64)), returns);
         evidence.reached = pace.is_reached(due);
+        evidence.lowest = limits(profiles, w).first().map(|limit| limit.resource);
         evidence.bounds(profiles, &classes, run, pace.mops);
         evidence.sorted()
     }
@@ -169,10 +172,15 @@ impl Evidence {
         }
     }
 
-    /// Sorts the stations. Polls account for an unknown part of the load of a core, so a core is behind other
-    /// stations with a load that is lower by less than [`CLOSE`].
+    /// Sorts the stations. Of about equal loads, the class of the lowest bound comes first. Cores come last,
+    /// because polls account for an unknown part of their load.
     fn sorted(mut self) -> Evidence {
-        let rank = |station: &Station| station.load - if station.is_core() { CLOSE } else { 0.0 };
+        let lowest = self.lowest;
+        let rank = |station: &Station| {
+            let of_bound = if lowest == Some(station.class) { CLOSE } else { 0.0 };
+            let of_polls = if station.is_core() { CLOSE } else { 0.0 };
+            station.load + of_bound - of_polls
+        };
         self.stations.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         self
     }
@@ -224,10 +232,32 @@ const MOST_COUNTERS: u64 = 8192;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_nic::Part;
+    use doorbell_sim::Meter;
 
     /// A run of 100 us at this rate.
     fn pace(mops: f64, mops_half: Option<f64>) -> RunPace {
         RunPace { mops, mops_half, mean_ns: None, seconds: 1e-4, overload: false }
+    }
+
+    #[test]
+    fn the_lowest_bound_is_named_first_and_cores_last() {
+        let station = |meter: Meter, load| Station {
+            meter,
+            machine: 0,
+            class: meter.part().resource(),
+            load,
+            saved: [0.0; CACHES.len()],
+        };
+        let order = |lowest| {
+            let dma = Meter::of_device(Part::PcieReadCompletions);
+            let stations =
+                vec![station(Meter::core(0), 1.0), station(dma, 1.0), station(Meter::port_out(1), 0.995)];
+            let all = Evidence { stations, lowest, ..Evidence::default() }.sorted().stations;
+            all.iter().map(|station| station.class.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(order(None), ["dma-bw", "ib-bw", "cpu"]);
+        assert_eq!(order(Some(Resource::LinkBandwidth)), ["ib-bw", "dma-bw", "cpu"]);
     }
 
     #[test]
