@@ -53,14 +53,15 @@ pub(super) struct Buffer {
     pub(super) key: u32,
 }
 
-/// Maps and registers a private buffer with an unmapped page. The other pages are never unmapped.
+/// Maps and registers a private buffer with a page that nobody may access. The page stays reserved: another
+/// thread's mapping could fill a gap of one page, and requests would then reach that mapping.
 pub(super) fn buffer(process: &'static Process) -> Buffer {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: the mapping is new, and only one of its pages is unmapped.
+    // SAFETY: the mapping is new, and nothing uses its pages yet.
     let addr = unsafe {
         let addr = libc::mmap(std::ptr::null_mut(), BUFFER, protection, flags, -1, 0);
         assert_ne!(addr, libc::MAP_FAILED, "memory");
-        assert_eq!(libc::munmap(addr.byte_add(HOLE), PAGE), 0, "a hole");
+        assert_eq!(libc::mprotect(addr.byte_add(HOLE), PAGE, libc::PROT_NONE), 0, "a hole");
         addr as u64
     };
     Buffer { addr, key: register(process, addr) }
