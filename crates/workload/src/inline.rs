@@ -1,8 +1,8 @@
 //! The usual choice between inline payload and payload that the NIC reads by DMA.
 //!
-//! Inline payload needs no DMA read. But it makes WQEs longer, which takes PCIe bandwidth and time of cores. So
-//! short payload has the lower latency if it is inline, but the rate may be higher by DMA. Payload that fits
-//! is inline, unless the bounds of [`crate::limits`] show that DMA is faster.
+//! Inline payload needs no DMA read. But it makes WQEs longer, which takes PCIe bandwidth and time of cores.
+//! So short payload has the lower latency if it is inline, but the rate may be higher by DMA. Payload that
+//! fits is inline, unless the bounds of [`crate::limits`] show that DMA is faster.
 
 use crate::limits::limits;
 use crate::{Profiles, Resolved, Workload};
