@@ -40,8 +40,8 @@ pub struct WaitUse {
     pub kind: WaitKind,
     /// Number of the machine.
     pub machine: u32,
-    /// Mean number of waiting cores or units. For [`WaitKind::Tag`] the share of the window in which some read
-    /// waited.
+    /// Mean number of waiting cores or units. For [`WaitKind::Tag`], the share of the window in which some
+    /// read waited.
     pub mean: f64,
 }
 

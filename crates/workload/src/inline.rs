@@ -157,8 +157,8 @@ mod tests {
         assert!((1030.0..1050.0).contains(&inlined) && (1190.0..1215.0).contains(&by_dma), "{by_dma}");
     }
 
-    /// The latency of short payload is lower if it is inline, and the latency of long payload is lower by DMA.
-    /// Latency decides if operations do not queue.
+    /// Latency decides if operations do not queue. It is lower for short payload if this is inline, and for
+    /// long payload by DMA.
     #[test]
     fn the_choice_has_the_lower_latency_where_latency_matters() {
         for (lines, inlines) in [

@@ -210,8 +210,8 @@ fn waiting_for(machine: &MeteredMachine<'_>, cache: Resource, returns: bool) -> 
     stalled + again
 }
 
-/// The class of the bottleneck if a lock for atomics is always held. The NIC reads the word over PCIe while it
-/// holds the lock, so PCIe latency limits the rate, unless more locks would be used in parallel.
+/// The class of the bottleneck if a lock for atomics is always held. The NIC reads the word over PCIe while
+/// it holds the lock, so PCIe latency limits the rate, unless more locks would be used in parallel.
 fn lock_of(profile: &Profile, counters: Option<AtomicCounters>) -> Resource {
     let AtomicCounters { count, stride } = match counters {
         Some(counters) => counters,

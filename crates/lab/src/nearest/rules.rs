@@ -8,8 +8,8 @@ use doorbell_nic::{Part, Resource};
 /// A part with at least this load has no idle time. Then a core with an equal load probably polls.
 const SATURATED: f64 = 0.99;
 
-/// If no part is busy, misses in a cache limit the rate if operations wait for entries for at least this share
-/// of their latency. Larger caches may then raise the rate by more than anything else.
+/// If no part is busy, misses in a cache limit the rate if operations wait for entries for at least this
+/// share of their latency. Larger caches may then raise the rate by more than anything else.
 const MISSES: f64 = 0.05;
 
 /// Elasticity of a cache is ten times the gain from it: caches are named even if a larger cache gains a tenth
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn outstanding_reads_are_named_only_near_their_bound() {
-        // All to all, operations queue at the ports of a few machines, so the mean use of a port is below 80%.
+        // All to all, operations queue at the ports of some machines, so no port is used 80% of the time.
         let queues = Evidence { window: 0.1, reads: 0.4, ..busy(&[station(Part::PortOut, 0.75)]) };
         assert_eq!(found(&queues).in_table(), "ib-bw");
     }
