@@ -38,7 +38,7 @@ fn percentiles() -> Task<()> {
     run(tests.args(["--", "intervals_hold_the_true_percentile"]).env("DOORBELL_QUANTILE_SEEDS", "400"))
 }
 
-const STEPS: [CheckStep<'static>; 10] = [
+const STEPS: [CheckStep<'static>; 11] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
     ("long commands on pages", &long_pages),
@@ -47,6 +47,7 @@ const STEPS: [CheckStep<'static>; 10] = [
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),
+    ("bottlenecks without and with reruns", &|| soak::run_parts(Some("bottlenecks"))),
     ("processes on the software NIC", &soft),
     ("applications that are killed", &apps),
 ];

@@ -59,9 +59,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   calibrate PROFILE [--dry]
                   sets the calibrated parameters of profiles/PROFILE.toml from the data that the file declares, and
                   prints their intervals (docs/calibration.md); --dry leaves the file unchanged
-  soak [PART]     runs many more random programs than the tests. PART is sim (programs), options (option sets), soft
-                  (processes on the software NIC that are stopped, killed and starved) or apps (killed processes of
-                  the applications); all parts by default
+  soak [PART]     runs many more random programs than the tests. PART is sim (programs), options (option sets),
+                  bottlenecks (answers without and with reruns), soft (processes on the software NIC that are
+                  stopped, killed and starved) or apps (killed processes of the applications); all parts by
+                  default
   soak soft [--minutes N] [--seed S] [--case NAME]
                   runs part soft for N minutes (60 by default) with a seed, or only the cases whose names begin
                   with NAME

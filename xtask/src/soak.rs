@@ -7,9 +7,10 @@ use std::process::Command;
 /// A part of the soak: its name, and the function that runs it.
 type SoakPart = (&'static str, fn() -> Task<()>);
 
-const PARTS: [SoakPart; 4] = [
+const PARTS: [SoakPart; 5] = [
     ("sim", sim),
     ("options", options),
+    ("bottlenecks", bottlenecks),
     ("soft", || run_soft(&Soft::default())),
     ("apps", || run_apps(&Apps::default())),
 ];
@@ -40,6 +41,20 @@ fn sim() -> Task<()> {
 fn options() -> Task<()> {
     let mut cargo = tests("doorbell-lab", "lab", "options::");
     run(cargo.env("DOORBELL_CASES", OPTION_CASES.to_string()))
+}
+
+/// Number of drawn workloads whose bottlenecks are compared. A third as many compare the usual choice of
+/// inline payload.
+const DRAWN: u64 = 60;
+
+/// Compares bottlenecks without reruns with bottlenecks with reruns, and rates with and without inline
+/// payload, over drawn workloads. The environment variable `DOORBELL_SEED` may replace the commit's hash as
+/// the seed.
+fn bottlenecks() -> Task<()> {
+    for part in ["nearest::", "inline::"] {
+        run(tests("doorbell-lab", "lab", part).env("DOORBELL_DRAWN", DRAWN.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Options of the software NIC's part.

@@ -5,7 +5,7 @@ use crate::exit::{self, Exit};
 use crate::extrapolation::Told;
 use crate::table::{self, Align};
 use crate::workload;
-use doorbell_lab::{ClassLimits, Resolved, Run};
+use doorbell_lab::{ClassLimits, Profiles, Resolved, Run};
 use doorbell_nic::Digits;
 use doorbell_nic::limits::Limit;
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     let workload = workload.resolve(&profiles).map_err(Exit::bad_input)?;
     let limits = doorbell_lab::limits(&profiles, &workload);
     let classes = doorbell_lab::limits_of_classes(&profiles, &workload);
-    let run = Run::verbs(profiles, workload.clone());
+    let run = Run::verbs(profiles.clone(), workload.clone());
     let (extrapolates, supports) = (run.extrapolates(), run.supports());
     let limits = Limits { schema: doorbell_lab::SCHEMA, workload, limits, classes };
     let told = Told {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
     };
     match args.json {
         true => exit::print_json(&told),
-        false => exit::tell(&(report(&limits) + &told.text())),
+        false => exit::tell(&(report(&limits, &profiles) + &told.text())),
     }
 }
 
@@ -57,9 +57,9 @@ fn bounds(limits: &[Limit]) -> String {
     table::columns(&header, rows)
 }
 
-fn report(limits: &Limits) -> String {
+fn report(limits: &Limits, profiles: &Profiles) -> String {
     let w = &limits.workload;
-    let workload = table::pairs(workload::rows(w)) + &workload::classes(w);
+    let workload = table::pairs(workload::rows(profiles, w)) + &workload::classes(profiles, w);
     let of_class =
         |class: &ClassLimits| format!("\nBounds of class {} alone\n{}", class.name, bounds(&class.limits));
     let classes: String = limits.classes.iter().map(of_class).collect();

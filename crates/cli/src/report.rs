@@ -179,6 +179,9 @@ pub(crate) fn within(half: Option<f64>) -> String {
 
 /// Name of the bottleneck in a table with several results.
 pub(crate) fn bottleneck(found: &Found) -> String {
-    let name = found.bottleneck.class_name();
-    if found.cut_short { format!("{name}, not confirmed") } else { name.to_owned() }
+    let bottleneck = &found.bottleneck;
+    match found.cut_short && !bottleneck.not_confirmed {
+        true => format!("{}, not confirmed", bottleneck.class_name()),
+        false => bottleneck.in_table(),
+    }
 }

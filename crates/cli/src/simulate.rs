@@ -86,7 +86,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
         };
         match args.json {
             true => exit::json(&told),
-            false => Ok(screen::fit(&(load_text(told.load) + &text(&told, &asked)))),
+            false => Ok(screen::fit(&(load_text(told.load) + &text(&told, &asked, &run)))),
         }
     };
     let write = |outcome: &Outcome| {
@@ -161,9 +161,9 @@ fn load_text(load: Option<&Loaded>) -> String {
 }
 
 /// The text report. `asked` holds the parameters as requested, before the profile decided some of them.
-fn text(told: &Told<'_, Outcome>, asked: &Asked) -> String {
+fn text(told: &Told<'_, Outcome>, asked: &Asked, run: &Run) -> String {
     match (&told.result.of, asked) {
-        (OutcomeOf::Verbs(of), _) => verbs::text(told, of),
+        (OutcomeOf::Verbs(of), _) => verbs::text(told, of, &run.profiles),
         (OutcomeOf::System(of), Asked::System(asked, _)) => system::text(told, of, asked),
         (OutcomeOf::System(_), Asked::Verbs(_)) => unreachable!("verbs were asked for"),
     }

@@ -52,7 +52,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let measure = || draft.measure(&known, &control);
     let plan = progress::until(&interrupt, measure, || Ok(())).map_err(Exit::of_sweep)?;
     let rows = args.find.is_none().then(|| rows(args, layout, &files, &bar));
-    let out = Out { args, bar: &bar, rows, files: &files };
+    let out = Out { args, bar: &bar, rows, files: &files, note: by_dma(&plan) };
     let run = || match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), &known, &control),
         None => plan.run(args.shard, &known, &control, &|at, point| out.put(at, point)),
@@ -129,6 +129,8 @@ struct Out<'a> {
     /// The rows that are printed as they come; `None` for a search, whose points are sorted at its end.
     rows: Option<Rows<'a, Point>>,
     files: &'a SweepFiles,
+    /// A note that follows the table.
+    note: String,
 }
 
 impl Out<'_> {
@@ -149,6 +151,7 @@ impl Out<'_> {
         // If rows have been printed, the table is complete.
         let has_table = self.rows.is_some() && !sweep.points.is_empty();
         let mut text = if has_table { notes(sweep) } else { report(sweep) };
+        text += &self.note;
         if sweep.knee.is_none() && is_unfinished(sweep, self.args) {
             text += "\nNo knee is known: the search was stopped before it finished.\n";
         }
@@ -227,6 +230,21 @@ fn said(sweep: &Sweep, args: &SweepArgs, text: String) -> Result<String, Exit> {
 
 /// At most this many missing points are named.
 const NAMED: usize = 5;
+
+/// A note about points whose payload would fit into WQEs, but is read by DMA; empty if there are none. Rates
+/// and latencies jump where this choice changes.
+fn by_dma(plan: &Plan) -> String {
+    let points = plan.by_dma();
+    let named = match points.len() {
+        0 => return String::new(),
+        n if n > NAMED => format!("{}, and {} more", points[..NAMED].join("; "), n - NAMED),
+        _ => points.join("; "),
+    };
+    format!(
+        "\nPayload would fit into WQEs, but is read by DMA at these points, because DMA is faster \
+         (--inline changes this): {named}\n"
+    )
+}
 
 /// Text that names the points without a result: points that can have none, with the reasons, and missing
 /// points.

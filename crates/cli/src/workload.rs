@@ -4,9 +4,10 @@ use crate::posted;
 use crate::report;
 use crate::table;
 use doorbell_lab::{
-    Addresses, AtomicCounters, BufferOffset, Pattern, Pieces, Resolved, ResolvedClass, Window,
+    Addresses, AtomicCounters, BufferOffset, DmaGain, Pattern, Pieces, Profiles, Resolved, ResolvedClass,
+    Window,
 };
-use doorbell_nic::counted;
+use doorbell_nic::{Digits, counted};
 use doorbell_verbs::QpType;
 
 /// Text about the pattern. If threads have fewer connected QPs than there are machines, they reach only some
@@ -71,7 +72,7 @@ fn set(w: &Resolved) -> Option<String> {
 }
 
 /// Rows about a resolved workload as a whole. Thread classes have their own tables.
-pub(crate) fn rows(w: &Resolved) -> Vec<(&'static str, String)> {
+pub(crate) fn rows(profiles: &Profiles, w: &Resolved) -> Vec<(&'static str, String)> {
     let machines = match w.has_groups() {
         true => format!("{}: {}", w.machines, w.group_names().join(", ")),
         false => w.machines.to_string(),
@@ -94,7 +95,7 @@ pub(crate) fn rows(w: &Resolved) -> Vec<(&'static str, String)> {
     } else {
         rows.extend(posted::what(w));
         rows.extend([("machines", machines), ("threads", format!("{} per machine", w.threads))]);
-        rows.extend(posting(w));
+        rows.extend(posting(profiles, w));
         rows.extend(ports);
         rows.extend(details(w));
         rows.extend(counters(w));
@@ -105,7 +106,7 @@ pub(crate) fn rows(w: &Resolved) -> Vec<(&'static str, String)> {
 }
 
 /// A table for each thread class; empty without classes.
-pub(crate) fn classes(w: &Resolved) -> String {
+pub(crate) fn classes(profiles: &Profiles, w: &Resolved) -> String {
     if !w.has_classes() {
         return String::new();
     }
@@ -114,7 +115,7 @@ pub(crate) fn classes(w: &Resolved) -> String {
             1 => format!("thread {}", threads.start),
             _ => format!("threads {} to {}", threads.start, threads.end - 1),
         };
-        let rows = posted::what(own).into_iter().chain(posting(own)).chain(details(own));
+        let rows = posted::what(own).into_iter().chain(posting(profiles, own)).chain(details(own));
         let rows = rows.chain([("pattern", pattern(own))]).collect();
         format!("\nClass {name}: {threads} of each machine\n{}", table::pairs(rows))
     };
@@ -122,7 +123,7 @@ pub(crate) fn classes(w: &Resolved) -> String {
 }
 
 /// Rows about posting.
-fn posting(w: &Resolved) -> Vec<(&'static str, String)> {
+fn posting(profiles: &Profiles, w: &Resolved) -> Vec<(&'static str, String)> {
     let of_window = match w.window() {
         Window::PerThread(_) => "thread",
         Window::PerQp(_) => "QP",
@@ -133,8 +134,24 @@ fn posting(w: &Resolved) -> Vec<(&'static str, String)> {
         ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),
-        ("inline", w.inline_up_to().map_or(on_off(w.inlines()), |most| format!("up to {most} B"))),
+        ("inline", inline(profiles, w)),
     ]
+}
+
+/// Whether payload is inline. If payload that fits is not, because DMA is faster, the text gives the reason.
+fn inline(profiles: &Profiles, w: &Resolved) -> String {
+    let choice = w.inline_up_to().map_or(on_off(w.inlines()), |most| format!("up to {most} B"));
+    let why = match w.dma_gain(profiles) {
+        None => String::new(),
+        Some(DmaGain::Rate { inlined, by_dma }) => {
+            let (inlined, by_dma) = (Digits(inlined, 2), Digits(by_dma, 2));
+            format!(": DMA raises the lowest bound from {inlined} to {by_dma} Mops")
+        }
+        Some(DmaGain::Latency { inlined, by_dma }) => {
+            format!(": DMA lowers the least latency from {} to {} ns", Digits(inlined, 0), Digits(by_dma, 0))
+        }
+    };
+    choice + &why
 }
 
 fn on_off(flag: bool) -> String {

@@ -7,10 +7,10 @@
 //! single verbs do not tell how several verbs interact on one NIC.
 
 use crate::asked::SystemWorkload;
-use crate::limits::{connected_qps, nic_pattern};
 use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
+use doorbell_workload::limits::{connected_qps, nic_pattern};
 use doorbell_workload::{Operation, Pattern, Profiles, Resolved, Window};
 
 /// Lists the parts of a workload that lie outside the measurements behind its profiles.

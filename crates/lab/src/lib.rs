@@ -1,7 +1,7 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked` and `limits`, `extrapolation`, `support`, `results`, `simulate`, `plan`, `explain`,
+//! this order: `asked`, `extrapolation`, `support`, `results`, `nearest`, `simulate`, `plan`, `explain`,
 //! `load`, and then [`sweep`], [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
@@ -9,9 +9,9 @@ mod asked;
 pub mod compare;
 mod explain;
 mod extrapolation;
-mod limits;
 mod load;
 mod median;
+mod nearest;
 mod plan;
 mod progress;
 mod results;
@@ -33,13 +33,13 @@ pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share, Until};
 pub use doorbell_sim::{Traced, Tracing};
 pub use doorbell_systems::config::Timing;
+pub use doorbell_workload::limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use doorbell_workload::{
-    Addresses, AtomicCounters, BufferOffset, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern, Pieces,
-    Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
+    Addresses, AtomicCounters, BufferOffset, DmaGain, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern,
+    Pieces, Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::unsupported;
-pub use limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use load::{Capacity, LoadError, Loaded, Loads, at_some_rate};
 pub use median::median;
 pub use plan::{Control, Known, Making, NotYet, Run, Size, Stored, Taken, cores, simulate};

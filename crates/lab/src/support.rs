@@ -3,9 +3,9 @@
 
 use crate::asked::SystemWorkload;
 use crate::extrapolation::{Stated, dimensions, unsupported};
-use crate::limits::{connected_qps, nic_pattern};
 use crate::median::median;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
+use doorbell_workload::limits::{connected_qps, nic_pattern};
 use doorbell_workload::{Operation, Profiles, Resolved};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -26,7 +26,7 @@ pub use config::{DeviceSlot, Machine, SimConfig, devices};
 pub use fabric::Layers;
 pub use host::{Uncore, memory_bytes};
 pub use meter::{Meter, MeterKind, NoMeter};
-pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse};
+pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse, WaitKind, WaitUse};
 pub use provider::SimProvider;
 pub use see::{Traced, Tracing};
 pub use steer::{Ahead, Steer, SteeredRun};

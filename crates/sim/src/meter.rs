@@ -53,6 +53,11 @@ impl Meter {
         self.part
     }
 
+    /// The number of a core, a lock or a port; none for a part that a device has once.
+    pub const fn number(self) -> Option<u32> {
+        self.number
+    }
+
     /// The device's number on its machine; none for a core, and on a machine with one device.
     pub const fn device(self) -> Option<u8> {
         self.device

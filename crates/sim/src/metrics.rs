@@ -21,6 +21,30 @@ pub struct ResourceUse {
     pub utilization: f64,
 }
 
+/// A kind of waiting: which part waits, and for which resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitKind {
+    /// The core with this number waits for a write-combining buffer. Its utilization includes this time.
+    Buffer(u32),
+    /// Units wait for entries that this cache does not hold. The utilization of units includes this time.
+    Entry(NicCache),
+    /// DMA reads wait for a tag.
+    Tag,
+}
+
+/// Waits on one machine within the metering window. A machine with several devices has one entry of each
+/// kind per device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WaitUse {
+    /// The part that waits, and the resource.
+    pub kind: WaitKind,
+    /// Number of the machine.
+    pub machine: u32,
+    /// Mean number of waiting cores or units. For [`WaitKind::Tag`], the share of the window in which some
+    /// read waited.
+    pub mean: f64,
+}
+
 /// Hits and misses of one cache of a NIC within the metering window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheUse {
@@ -115,6 +139,8 @@ pub struct Metrics {
     pub window_ps: u64,
     /// Every resource of every machine.
     pub resources: Vec<ResourceUse>,
+    /// Waits of every machine, without waits that took no time.
+    pub waits: Vec<WaitUse>,
     /// Uncore counts of each machine whose profile gives sizes of caches.
     pub uncore: Vec<(u32, Uncore)>,
     /// Activity of kernel TCP on each machine that used it.
@@ -192,6 +218,7 @@ impl Metrics {
             metrics.add_cores(w, machine);
             for device in w.devices.iter().filter(|d| d.machine == machine) {
                 metrics.add_device(w, device);
+                metrics.add_waits_of(w, device);
             }
         }
         metrics
@@ -203,13 +230,35 @@ impl Metrics {
         self.resources.push(ResourceUse { meter, machine, utilization });
     }
 
+    fn add_wait(&mut self, w: &World, kind: WaitKind, machine: MachineId, time: Ps) {
+        if time > Ps::ZERO {
+            let mean = time.0 as f64 / w.env.window.len().0.max(1) as f64;
+            self.waits.push(WaitUse { kind, machine: machine.index() as u32, mean });
+        }
+    }
+
     fn add_cores(&mut self, w: &World, machine: MachineId) {
         let window = w.env.window;
         for thread in w.threads.iter().filter(|t| t.machine == machine) {
             let until = if thread.waiting == Waiting::Ended { thread.clock } else { window.to };
             let busy = window.overlap(Ps::ZERO, until).saturating_sub(thread.idle);
-            self.add(w, Meter::core(thread.core.0.into()), machine, busy);
+            let core = thread.core.0.into();
+            self.add(w, Meter::core(core), machine, busy);
+            self.add_wait(w, WaitKind::Buffer(core), machine, thread.stalled);
         }
+    }
+
+    fn add_waits_of(&mut self, w: &World, d: &SimDevice) {
+        let caches = [
+            (NicCache::Wqe, d.caches.wqes.stalled),
+            (NicCache::QpRequester, d.caches.requester.stalled),
+            (NicCache::QpResponder, d.caches.responder.stalled),
+            (NicCache::Translation, d.caches.translations.stalled),
+        ];
+        for (cache, stalled) in caches {
+            self.add_wait(w, WaitKind::Entry(cache), d.machine, stalled);
+        }
+        self.add_wait(w, WaitKind::Tag, d.machine, d.dma.short_of_tags(w.env.window));
     }
 
     fn add_device(&mut self, w: &World, d: &SimDevice) {

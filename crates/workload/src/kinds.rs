@@ -89,7 +89,7 @@ impl Verb {
     }
 
     /// Whether a request of this size has payload that could be inlined.
-    pub(crate) fn has_payload(self, size: u32) -> bool {
+    pub fn has_payload(self, size: u32) -> bool {
         self.carries_payload() && size > 0
     }
 

@@ -21,6 +21,13 @@ impl Workload {
 
     /// Fills in and checks a workload whose threads are all alike.
     pub(crate) fn resolve_threads(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
+        let inlined = self.resolve_as_given(profiles)?;
+        Ok(self.faster_by_dma(profiles, &inlined).map_or(inlined, |(by_dma, _)| by_dma))
+    }
+
+    /// Fills in and checks a workload whose threads are all alike. Payload is copied into WQEs if it fits,
+    /// unless an option says otherwise.
+    pub(crate) fn resolve_as_given(&self, profiles: &Profiles) -> Result<Resolved, WorkloadError> {
         self.check_groups()?;
         let items = self.items()?;
         let verbs = || items.iter().map(|(verb, ..)| *verb);

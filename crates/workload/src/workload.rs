@@ -142,7 +142,7 @@ schema! {
     /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
     /// Whether payload is copied into the WQE.
-    inline: bool = Field::switch().usual("if it fits, unless several sges or local_region are given").flags(&[
+    inline: bool = Field::switch().usual("if it fits, unless several sges or local_region are given, or DMA is faster by more than 5%").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
         Flag::no("no-inline", "Let the NIC read payload by DMA"),
     ]),

@@ -8,19 +8,19 @@ use crate::posted;
 use crate::report::{self, mean, percentile, within};
 use crate::table::{self, Align};
 use crate::workload;
-use doorbell_lab::{OfVerbs, Outcome, Pattern, Resolved, Until};
+use doorbell_lab::{OfVerbs, Outcome, Pattern, Profiles, Resolved, Until};
 use doorbell_nic::{Digits, counted};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The report.
-pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs) -> String {
+/// The report of a run on machines with these profiles.
+pub(super) fn text(told: &Told<'_, Outcome>, of: &OfVerbs, profiles: &Profiles) -> String {
     let o = told.result;
     let w = &of.workload;
-    let mut rows = workload::rows(w);
+    let mut rows = workload::rows(profiles, w);
     rows.extend(report::times((w.warmup, w.duration), (w.precision, w.until), &o.measured));
-    let mut text = format!("Workload\n{}{}", table::pairs(rows), workload::classes(w));
+    let mut text = format!("Workload\n{}{}", table::pairs(rows), workload::classes(profiles, w));
     let result = table::pairs(results(told));
     let _ = write!(text, "\nResult\n{result}");
     text += &report::unsettled(&o.interval);

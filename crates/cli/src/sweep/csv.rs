@@ -22,7 +22,7 @@ pub(super) fn lines<'a>(
 fn header(layout: &SweepLayout) -> String {
     let options = layout.over.iter().map(|axis| axis.option.as_str());
     let found = ["mops", "mops_half", "mean_ns", "mean_ns_half", "p50_ns", "p99_ns", "p999_ns", "dropped"];
-    let header = options.chain(found).chain(["bottleneck", "unsettled", "qps_per_nic"]);
+    let header = options.chain(found).chain(["bottleneck", "unsettled", "qps_per_nic", "not_confirmed"]);
     // Without a load, the columns about it would be empty.
     let loads = layout.has_loads.then_some(OF_LOAD).into_iter().flatten();
     line(header.chain(loads).map(str::to_owned))
@@ -39,8 +39,9 @@ fn of_load(point: &Point) -> [String; 4] {
     [rate.to_string(), capacity.mops.to_string(), half, unsettled]
 }
 
-/// Cells of a point. The cell of an unknown value is empty.
-fn cells(point: &Point) -> [String; 11] {
+/// Cells of a point. The cell of an unknown value is empty. The last cell says whether the bottleneck is only
+/// likely.
+fn cells(point: &Point) -> [String; 12] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
     let (interval, latency) = (&point.found.interval, &point.found.latency_ns);
@@ -56,6 +57,7 @@ fn cells(point: &Point) -> [String; 11] {
         point.found.bottleneck.class_name().to_owned(),
         interval.unsettled.clone().unwrap_or_default(),
         whole(point.qps_per_nic),
+        if point.found.bottleneck.not_confirmed { "true".to_owned() } else { String::new() },
     ]
 }
 

@@ -4,12 +4,24 @@
 use super::latency;
 use super::relaxed::weight;
 use super::together::{Set, towards_the_nic};
-use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, latency as too_little, top};
+use crate::results::{BUSY, Bottleneck, Gain, OperationTime, Utilization, top};
 use doorbell_nic::{More, Resource};
 
 /// If a rerun multiplies a resource ([`More::Times`]) and the gain has at least this [`weight`], the resource
 /// is named as the bottleneck, even if nothing is busy.
 const SETS: f64 = 0.3;
+
+/// With this weight or more, a faster resource limits the rate even if nothing is busy. With weight 1, the
+/// rate grows in proportion to the resource.
+pub(super) const ALONE: f64 = 0.8;
+
+/// Whether this gain shows the bottleneck, however busy any part is.
+fn is_enough(more: More, gain: Gain) -> bool {
+    match more {
+        More::Times(..) => weight(more, gain) >= SETS,
+        More::Tenth(_) => weight(more, gain) >= ALONE,
+    }
+}
 
 /// Formats a relative change: 0.1 is +10.0%. A change that rounds to zero has a plus sign.
 pub fn percent(gain: f64) -> String {
@@ -76,30 +88,26 @@ pub(super) fn observed(
     name: &dyn Fn(u32) -> String,
 ) -> Bottleneck {
     let evidence = evidence(lifts, best);
-    let named = |resource: Resource| Bottleneck {
-        class: Some(resource),
-        text: format!("{}: {evidence}", words(resource)),
-        group: None,
-    };
-    let counted = best.filter(|(more, gain)| matches!(more, More::Times(..)) && weight(*more, *gain) >= SETS);
-    if let Some((more, _)) = counted {
+    let named = |resource: Resource| Bottleneck::found(resource, format!("{}: {evidence}", words(resource)));
+    if let Some((more, _)) = best.filter(|(more, gain)| is_enough(*more, *gain)) {
         return named(more.resource());
     }
     if !is_busy {
         let idle = format!("no resource is busy {:.0}% of the time", BUSY * 100.0);
-        return too_little(format!("{}: {idle}; {evidence}", words(Resource::Latency)));
+        let text = format!("{}: {idle}; {evidence}", words(Resource::Latency));
+        return Bottleneck::found(Resource::Latency, text);
     }
     if let Some(set) = set {
         return together(set, best, &evidence);
     }
     match (best, top(counting(resources, lifts))) {
         (Some((more, _)), _) => named(more.resource()),
-        (None, Some(busiest)) => Bottleneck {
-            class: Some(busiest.class()),
-            text: format!("{} of {}: the most used, but {evidence}", busiest.meter, name(busiest.machine)),
-            group: None,
-        },
-        (None, None) => too_little(format!("{}: {evidence}", words(Resource::Latency))),
+        (None, Some(busiest)) => {
+            let text =
+                format!("{} of {}: the most used, but {evidence}", busiest.meter, name(busiest.machine));
+            Bottleneck::found(busiest.class(), text)
+        }
+        (None, None) => named(Resource::Latency),
     }
 }
 
@@ -110,16 +118,13 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
         best.map(|(more, _)| more.resource()).filter(|own| set.all.iter().any(|m| m.resource() == *own));
     let names: Vec<&str> = set.all.iter().map(|more| more.resource().name()).collect();
     let more: Vec<String> = set.all.iter().map(More::to_string).collect();
-    Bottleneck {
-        class: Some(own.unwrap_or(first)),
-        text: format!(
-            "{} limit the rate together: {} at once change the rate by {}; {alone}",
-            listed(&names),
-            more.join(", "),
-            percent(set.gain.gain),
-        ),
-        group: None,
-    }
+    let text = format!(
+        "{} limit the rate together: {} at once change the rate by {}; {alone}",
+        listed(&names),
+        more.join(", "),
+        percent(set.gain.gain),
+    );
+    Bottleneck::found(own.unwrap_or(first), text)
 }
 
 /// Joins names as in "a, b and c".
@@ -203,11 +208,19 @@ mod tests {
 
     #[test]
     fn the_largest_lift_names_the_bottleneck_of_a_busy_machine() {
-        let lifts = [(DMA, 0.08), (CPU, 0.01)];
+        let lifts = [(DMA, 0.07), (CPU, 0.01)];
         assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class_name(), "dma-bw");
         let idle = found(&[used(Part::PortOut, 0.5)], &lifts, None);
         assert_eq!(idle.class_name(), "latency");
-        assert!(idle.text.contains("dma-bw changes the rate by +8.0%"), "{}", idle.text);
+        assert!(idle.text.contains("dma-bw changes the rate by +7.0%"), "{}", idle.text);
+    }
+
+    #[test]
+    fn reruns_win_over_the_use_of_parts() {
+        let link = More::Tenth(Resource::LinkBandwidth);
+        let shared = found(&[used(Part::PortOut, 0.75)], &[(link, 0.102), (CPU, 0.01)], None);
+        assert_eq!(shared.class_name(), "ib-bw");
+        assert!(!shared.text.contains("outstanding"), "{}", shared.text);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Candidates for a higher rate: options that a program can change.
 
 use super::typed::{Change, Typed};
-use crate::limits::post_shape;
 use doorbell_nic::{Profile, Resource};
 use doorbell_schema::Value;
+use doorbell_workload::limits::post_shape;
 use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
 
 /// An option, or several options that belong together.

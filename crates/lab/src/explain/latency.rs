@@ -1,8 +1,8 @@
 //! Parts of an operation's latency.
 
-use crate::limits::least_way;
 use crate::plan::Run;
 use crate::results::{OperationTime, Outcome, TimePart};
+use doorbell_workload::limits::least_way;
 
 /// The parts of an operation's latency without load, and its waiting time. `None` for a mix and for thread
 /// classes, because their operations have different parts. Also `None` if the latency is unknown.

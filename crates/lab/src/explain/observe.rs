@@ -6,7 +6,7 @@ use super::relaxed::{self, singles, weight};
 use super::together::{Set, smallest};
 use super::{bottleneck, latency};
 use crate::plan::Run;
-use crate::results::{Bottleneck, Gain, Lift, OperationTime, Outcome, OutcomeOf, TogetherLift, busiest};
+use crate::results::{Bottleneck, Gain, Lift, OperationTime, Outcome, OutcomeOf, TogetherLift};
 use doorbell_nic::{More, Resource};
 
 /// A run with the conclusions from its reruns.
@@ -17,12 +17,8 @@ pub(super) struct Explained {
     pub(super) best: Option<More>,
 }
 
-/// A resource limits the rate alone if its [`weight`] is at least this. With weight 1, the rate grows in
-/// proportion to the resource.
-const ALONE: f64 = 0.8;
-
 /// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
-/// `base`. If some reruns were not made, the bottleneck is only the busiest resource.
+/// `base`. If some reruns were not made, the bottleneck is the nearest bound, not confirmed.
 pub(super) fn observed<E>(
     base: &Outcome,
     run: &Run,
@@ -41,13 +37,14 @@ pub(super) fn observed<E>(
     let told: Vec<Lift> = lifts.iter().map(|(more, gain)| Lift::of(*more, *gain)).collect();
     let used = base.used();
     if !is_whole {
-        let outcome = shown(base, busiest(&used, true, &name), told, None, None);
+        let outcome = shown(base, base.bottleneck.clone().unconfirmed(), told, None, None);
         return Ok(Explained { outcome, best: None });
     }
     let best = best(&lifts);
     let is_busy = bottleneck::is_busy(&used, &lifts);
-    let shared =
-        depth == Depth::Whole && is_busy && best.is_none_or(|(more, gain)| weight(more, gain) < ALONE);
+    let shared = depth == Depth::Whole
+        && is_busy
+        && best.is_none_or(|(more, gain)| weight(more, gain) < bottleneck::ALONE);
     // The largest gain of one resource, even if it is smaller than its confidence interval. Only sets of
     // resources that gain more than this are considered.
     let alone = lifts.first().map_or(0.0, |(_, gain)| gain.gain);

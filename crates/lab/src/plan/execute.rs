@@ -312,7 +312,7 @@ mod tests {
             metrics: doorbell_sim::Metrics::default(),
             wall_seconds: 0.0,
         };
-        Ok(Outcome::of_verbs(w, &run))
+        Ok(Outcome::of_verbs(w, &run, crate::results::Bottleneck::none(String::new())))
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Refuses workloads with operations that are too long for a result.
 
-use crate::limits::{least_latency, limits, outstanding};
 use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::FEWEST;
 use doorbell_verbs::Span;
+use doorbell_workload::limits::{least_latency, limits, outstanding};
 use doorbell_workload::{Profiles, Resolved, ResolvedClass, WorkloadError, topology};
 
 /// Largest payload of [`FEWEST`] operations, in bytes. Their simulation takes about 15 seconds.

@@ -2,7 +2,7 @@
 
 use super::work::{Planned, Work, microseconds};
 use crate::extrapolation;
-use crate::limits::limits;
+use crate::nearest;
 use crate::results::Outcome;
 use crate::run_error::SimulateError;
 use crate::simulate::verbs;
@@ -15,6 +15,7 @@ use doorbell_programs::worker;
 use doorbell_schema::Duration;
 use doorbell_sim::memory_bytes;
 use doorbell_verbs::{QpType, UdDest};
+use doorbell_workload::limits::limits;
 use doorbell_workload::{
     AtomicCounters, Pattern, Profiles, QueueLimits, Queues, Resolved, ResolvedClass, topology,
 };
@@ -113,7 +114,8 @@ impl Planned for Arc<Resolved> {
     }
 
     fn run(&self, profiles: &Profiles, stop: &Stop, watch: &dyn Watch) -> Result<Outcome, SimulateError> {
-        Ok(Outcome::of_verbs(self, &verbs::run_once(profiles, self, stop, watch)?))
+        let run = verbs::run_once(profiles, self, stop, watch)?;
+        Ok(Outcome::of_verbs(self, &run, nearest::of_verbs(profiles, self, &run)))
     }
 }
 

@@ -15,6 +15,10 @@ pub struct Bottleneck {
     pub class: Option<Resource>,
     /// Description in words, with the evidence.
     pub text: String,
+    /// Whether the bottleneck is only likely: reruns were not requested, and may find another class. Absent
+    /// if reruns were made, or would probably find this class.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_confirmed: bool,
     /// Number of the machine group with the limiting resource, in the workload's order. Only if machines
     /// differ and reruns were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,6 +26,36 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
+    /// A bottleneck with its description.
+    pub(crate) fn found(class: Resource, text: String) -> Bottleneck {
+        Bottleneck { class: Some(class), text, not_confirmed: false, group: None }
+    }
+
+    /// A bottleneck that reruns may refute. The description gets a note.
+    pub(crate) fn not_confirmed(class: Resource, text: String) -> Bottleneck {
+        let text = format!("{text} (not confirmed by reruns)");
+        Bottleneck { not_confirmed: true, ..Bottleneck::found(class, text) }
+    }
+
+    /// This bottleneck, as one that reruns may refute.
+    pub(crate) fn unconfirmed(self) -> Bottleneck {
+        match self.class {
+            Some(class) if !self.not_confirmed => Bottleneck::not_confirmed(class, self.text),
+            _ => self,
+        }
+    }
+
+    /// No bottleneck, because no operation completed.
+    pub(crate) fn none(text: String) -> Bottleneck {
+        Bottleneck { class: None, text, not_confirmed: false, group: None }
+    }
+
+    /// Text for a table: the class, with a note if it is not confirmed.
+    pub fn in_table(&self) -> String {
+        let note = if self.not_confirmed { ", not confirmed" } else { "" };
+        format!("{}{note}", self.class_name())
+    }
+
     /// Name of the class in reports and JSON.
     pub fn class_name(&self) -> &'static str {
         class_name(self.class)

@@ -1,7 +1,7 @@
 //! Results of runs.
 
 mod bottleneck;
-mod busiest;
+mod busy;
 mod class_in_json;
 mod class_name;
 mod found;
@@ -18,7 +18,7 @@ mod shown;
 mod uses;
 
 pub use bottleneck::Bottleneck;
-pub(crate) use busiest::{BUSY, busiest, latency, top};
+pub(crate) use busy::{BUSY, top};
 pub use class_name::class_name;
 pub use found::Found;
 pub use json::{SCHEMA, SYSTEM_SCHEMA, SystemJson, VerbsJson};

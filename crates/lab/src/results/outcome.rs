@@ -1,7 +1,6 @@
 //! The outcome of a run of verbs or of a system.
 
 use super::bottleneck::Bottleneck;
-use super::busiest::busiest;
 use super::kinds::{OfClass, OfKind};
 use super::lift::{Advice, GroupLift, Lift, OperationTime, TogetherLift};
 use super::quantiles::Quantile;
@@ -180,12 +179,11 @@ pub(crate) fn rates(w: &Resolved, run: &RawRun) -> Vec<f64> {
 }
 
 impl Outcome {
-    /// The outcome of a run of verbs. Its bottleneck is the busiest resource, not confirmed by reruns.
-    pub(crate) fn of_verbs(w: &Resolved, run: &RawRun) -> Outcome {
+    /// The outcome of a run of verbs with this bottleneck.
+    pub(crate) fn of_verbs(w: &Resolved, run: &RawRun, bottleneck: Bottleneck) -> Outcome {
         let mops_per_machine = rates(w, run);
         let (m, mops) = (&run.metrics, mops_per_machine.iter().sum());
-        let resources: Vec<Utilization> = m.resources.iter().map(Utilization::from).collect();
-        let bottleneck = busiest(&resources, run.shown.waits.is_none(), &|machine| w.machine_name(machine));
+        let resources = m.resources.iter().map(Utilization::from).collect();
         let of = OfVerbs {
             workload: w.clone(),
             completed: completed(run),

@@ -3,9 +3,10 @@
 use super::audit;
 use super::steered::{show_latencies, steered, stopped, watched};
 use crate::asked::SystemWorkload;
+use crate::nearest;
 use crate::results::{
     Cache, OfSystem, Outcome, OutcomeOf, Pcie, PhaseTime, SentAgain, Served, Shown, UncoreUse, Utilization,
-    busiest, hash_text, used_by_operations,
+    hash_text, used_by_operations,
 };
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
@@ -16,7 +17,7 @@ use doorbell_systems::{Interval, Measured, site};
 use doorbell_verbs::RunError;
 use std::time::Instant;
 
-/// Runs a system once. Its bottleneck is the busiest resource, not confirmed by reruns.
+/// Runs a system once. Its bottleneck is the nearest bound.
 pub(crate) fn run_once(
     profile: &Profile,
     w: &SystemWorkload,
@@ -71,9 +72,7 @@ pub(crate) fn run_once(
         quantiles: shown.quantiles.clone(),
         dropped: m.dropped,
         sent_again: SentAgain::from(&m.sent_again),
-        bottleneck: busiest(&used_by_operations(w, &resources), shown.waits.is_none(), &|machine| {
-            format!("machine {machine}")
-        }),
+        bottleneck: nearest::of_system(profile, w, &used_by_operations(w, &resources), &m, (mops, &shown)),
         lift: Vec::new(),
         together: None,
         advice: None,

@@ -2,7 +2,6 @@
 
 use super::audit;
 use super::steered::{show_latencies, steered, stopped, watched};
-use crate::limits::outstanding;
 use crate::results::{RawClass, RawRun, Shown, ShownOfClass};
 use crate::run_error::SimulateError;
 use crate::watch::Watch;
@@ -14,6 +13,7 @@ use doorbell_schema::Duration;
 use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig, devices};
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Cluster, QpType, RunError, Span, Time, VerbsError};
+use doorbell_workload::limits::outstanding;
 use doorbell_workload::topology;
 use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
 use std::sync::Arc;

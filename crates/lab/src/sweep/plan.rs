@@ -94,6 +94,21 @@ impl Plan {
         self.over.iter().map(axis).collect()
     }
 
+    /// Names of the points at which payload would fit into WQEs, but is read by DMA, because no option states
+    /// the choice and DMA is faster.
+    pub fn by_dma(&self) -> Vec<&str> {
+        let states = |key| self.given.get(key).is_some() || self.over.iter().any(|over| over.key() == key);
+        if states("inline") || states("inline_up_to") {
+            return Vec::new();
+        }
+        let is_by_dma = |run: &Run| {
+            let classes = run.as_verbs().map_or_else(Vec::new, |w| w.classes());
+            classes.iter().any(|class| class.workload.dma_gain(&run.profiles).is_some())
+        };
+        let named = self.runs.iter().filter(|(_, run)| run.as_ref().is_ok_and(is_by_dma));
+        named.map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Options that all points share.
     fn workload(&self) -> BTreeMap<String, serde_json::Value> {
         self.given.keys().filter_map(|key| Some((key.to_owned(), json(self.given.get(key)?)))).collect()

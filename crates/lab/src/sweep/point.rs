@@ -1,9 +1,9 @@
 //! Points of a sweep.
 
-use crate::limits::most_qps;
 use crate::load::Loaded;
 use crate::plan::Run;
 use crate::results::Found;
+use doorbell_workload::limits::most_qps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

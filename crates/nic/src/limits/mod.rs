@@ -22,5 +22,5 @@ pub use classes::{ClassKinds, limits_of_classes};
 pub use groups::{Crowd, RoleGroup};
 pub use mix::{Kinds, Mix, gcd};
 pub use of_groups::{limits_of_groups, unloaded_latency_of_groups, unloaded_way_of_groups};
-pub use terms::{Limit, Measure, PartTime, Term};
+pub use terms::{InFlight, Limit, Measure, PartTime, Term};
 pub use unlike::Machines;

@@ -59,6 +59,15 @@ pub struct PartTime {
     pub ns: f64,
 }
 
+/// The limit on the number of outstanding operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlight {
+    /// The windows of threads or QPs.
+    Window,
+    /// The READs and atomics that a QP may have outstanding.
+    Reads,
+}
+
 /// An upper bound of a workload's rate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
@@ -72,6 +81,9 @@ pub struct Limit {
     pub capacity: f64,
     /// The amounts that an operation uses.
     pub terms: Vec<Term>,
+    /// For a bound by Little's law: what limits the number of outstanding operations.
+    #[serde(skip)]
+    pub in_flight: Option<InFlight>,
 }
 
 impl Limit {
@@ -82,7 +94,12 @@ impl Limit {
 
     /// The bound of `terms` with this capacity in a microsecond.
     pub(super) fn new(resource: Resource, capacity: f64, terms: Terms, text: String) -> Limit {
-        Limit { resource, mops: capacity / terms.sum(), text, capacity, terms: terms.0 }
+        Limit { resource, mops: capacity / terms.sum(), text, capacity, terms: terms.0, in_flight: None }
+    }
+
+    /// This bound, as a bound by Little's law.
+    pub(super) fn by(self, in_flight: Option<InFlight>) -> Limit {
+        Limit { in_flight, ..self }
     }
 }
 
@@ -108,7 +125,7 @@ pub(super) fn sum(mut parts: Vec<Limit>) -> Option<Limit> {
     let mut terms = Terms::default();
     parts.iter().for_each(|limit| terms.add_scaled(limit, limit.mops / all));
     let capacity = parts.iter().map(|limit| limit.capacity).sum();
-    Some(Limit::new(most.resource, capacity, terms, texts.join("; ")))
+    Some(Limit::new(most.resource, capacity, terms, texts.join("; ")).by(most.in_flight))
 }
 
 /// Picoseconds as nanoseconds.
@@ -225,7 +242,7 @@ fn joined(parts: Vec<(f64, &Limit)>, add: impl Fn(&mut Terms, usize, Term)) -> L
         parts.len(),
         most.text
     );
-    Limit::new(most.resource, most.capacity, terms, text)
+    Limit::new(most.resource, most.capacity, terms, text).by(most.in_flight)
 }
 
 impl Terms {

@@ -3,7 +3,7 @@
 use super::latency::LatencyWay;
 use super::mix::{Mix, NS_PER_US, Outstanding};
 use super::operation_end::OperationEnd;
-use super::terms::{Limit, Terms};
+use super::terms::{InFlight, Limit, Terms};
 use crate::{Digits, Resource, counted};
 
 /// Little's law: the number of outstanding operations divided by the time of one operation. The first bound
@@ -14,9 +14,9 @@ pub(super) fn windows(
     mix: &Mix,
     under_way: &Outstanding,
 ) -> [Limit; 2] {
-    let bound = |outstanding: u64, what: String, steps: Terms| {
+    let bound = |by: InFlight, outstanding: u64, what: String, steps: Terms| {
         let text = format!("{what} outstanding, at least {} ns each", Digits(steps.sum(), 0));
-        Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text)
+        Limit::new(Resource::Latency, outstanding as f64 * NS_PER_US, steps, text).by(Some(by))
     };
     let can = |side: &OperationEnd<'_>| side.profile.device.nic.max_rd_atomic;
     let of_a_qp = can(requester).min(can(responder)).min(mix.max_rd_atomic);
@@ -28,8 +28,9 @@ pub(super) fn windows(
     let mut whole = LatencyWay::whole(requester, responder, mix);
     whole.once("think time before the next post", mix.think.as_ps());
     [
-        bound(under_way.operations, counted(under_way.operations, "operation"), whole),
+        bound(InFlight::Window, under_way.operations, counted(under_way.operations, "operation"), whole),
         bound(
+            InFlight::Reads,
             reads,
             match reads {
                 1 => "1 READ or atomic of the QPs".to_owned(),

@@ -7,7 +7,7 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Duration, Until};
 use doorbell_systems::config::Timing;
 use doorbell_verbs::Span;
-use doorbell_workload::{Profiles, Resolved, Workload};
+use doorbell_workload::{Operation, Profiles, Resolved, Workload};
 use std::sync::Arc;
 
 /// `workload` with 100 us of warm-up and `us` microseconds of measurement. Short runs suffice because rates
@@ -127,8 +127,12 @@ impl Ctx<'_> {
         workload: &Workload,
         timing: impl Fn(Timing) -> Timing,
     ) -> Run {
-        let profiles = Profiles::from(profile);
+        let (profiles, asked) = (Profiles::from(profile), workload);
         let mut workload = workload.resolve(&profiles).unwrap_or_else(|e| panic!("workload of {what}: {e}"));
+        assert!(
+            states_inline(asked, &workload),
+            "the workload of {what} does not state if payload is inline"
+        );
         let Resolved { warmup, duration, precision, until, max_time, seed, .. } = workload;
         let timing = timing(Timing { warmup, duration, precision, until, max_time, seed });
         (workload.warmup, workload.duration) = (timing.warmup, timing.duration);
@@ -138,15 +142,43 @@ impl Ctx<'_> {
     }
 }
 
+/// Whether a workload states if its payload is copied into WQEs. A default that depends on the model must not
+/// change the numbers of an experiment.
+fn states_inline(asked: &Workload, resolved: &Resolved) -> bool {
+    let carries = |operation: &Operation| operation.verb.has_payload(operation.size);
+    let of_memory = asked.local_region.is_some() || asked.sges.is_some_and(|sges| sges > 1);
+    let states = asked.inline.is_some() || asked.inline_up_to.is_some();
+    states || of_memory || !resolved.operations().iter().any(carries)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use doorbell_lab::Control;
 
     #[test]
+    fn experiments_state_if_payload_is_inline() {
+        let states = |toml: &str| {
+            let workload = Workload::from_toml("w.toml", toml).unwrap();
+            states_inline(&workload, &workload.resolve(&workload.load_profiles().unwrap()).unwrap())
+        };
+        for stated in [
+            "verb = \"write\"\ninline = false",
+            "mix = \"write/32:1,read/64:1\"\ninline_up_to = 32",
+            "verb = \"read\"",
+            "verb = \"send\"\nsize = 0",
+            "verb = \"write\"\nlocal_region = 65536",
+        ] {
+            assert!(states(stated), "{stated}");
+        }
+        assert!(!states("verb = \"write\"") && !states("mix = \"write/32:1,read/64:1\""));
+    }
+
+    #[test]
     fn what_a_warm_up_brings_about_is_waited_for_to_any_precision() {
         let said = Duration::new(Span::from_ms(15));
-        let workload = Workload { warmup: Some(said), duration: Some(said), ..Workload::default() };
+        let workload =
+            Workload { warmup: Some(said), duration: Some(said), inline: Some(true), ..Workload::default() };
         let precise = Ctx::new(false, Control::quiet()).unwrap().with_precision("3%".parse().unwrap());
         let of = |run: Run| {
             let w = run.as_verbs().expect("a workload of verbs");

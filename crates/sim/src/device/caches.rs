@@ -36,6 +36,8 @@ pub(crate) struct WqeCache {
     asked: InOrder,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Time in the metering window for which units stalled for a WQE that was no longer cached.
+    pub(crate) stalled: Ps,
     /// Whether a look-up has ever missed.
     pub(crate) was_short: bool,
 }
@@ -47,6 +49,7 @@ impl WqeCache {
             asked: InOrder::of(sizes.read_wqe_entries),
             hits: 0,
             misses: 0,
+            stalled: Ps::ZERO,
             was_short: false,
         }
     }
@@ -133,6 +136,8 @@ pub(crate) struct DrawnCache {
     random: SplitMix64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Time in the metering window for which units stalled for entries that were missing.
+    pub(crate) stalled: Ps,
     /// Whether an entry was ever evicted.
     pub(crate) was_short: bool,
 }
@@ -146,6 +151,7 @@ impl DrawnCache {
             random: SplitMix64::seed_from_u64(0),
             hits: 0,
             misses: 0,
+            stalled: Ps::ZERO,
             was_short: false,
         }
     }

@@ -17,7 +17,10 @@ impl SimDevice {
             return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.context);
-        self.caches.context_read(env.now, Ps(self.costs.send.context_stall)) - env.now
+        let end = self.caches.context_read(env.now, Ps(self.costs.send.context_stall));
+        let cache = if requester { &mut self.caches.requester } else { &mut self.caches.responder };
+        cache.stalled += env.window.overlap(env.now, end);
+        end - env.now
     }
 
     /// Looks up the translation of each page in the `len` bytes from `addr`, and starts a DMA read for each
@@ -36,7 +39,9 @@ impl SimDevice {
             return Ps::ZERO;
         }
         self.refetch(env, self.profile.device.caches.translation);
-        Ps(self.costs.translation_stall)
+        let stall = Ps(self.costs.translation_stall);
+        self.caches.translations.stalled += env.window.overlap(env.now, env.now + stall);
+        stall
     }
 
     /// Starts the DMA read of an entry that is not cached. The read only occupies PCIe: no unit

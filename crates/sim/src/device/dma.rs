@@ -21,7 +21,7 @@ impl SimDevice {
     /// Requests a read, or queues the read until a tag is free.
     fn begin_read(&mut self, env: &mut Env, number: ReadId) {
         if self.dma.outstanding >= self.profile.device.pcie.max_outstanding_reads {
-            self.dma.waiting.push_back(number);
+            self.dma.wait_for_tag(env.now, number);
         } else {
             self.request_read(env, number);
         }
@@ -130,7 +130,7 @@ impl SimDevice {
         let DmaRead { purpose, .. } = self.dma.reads[read];
         self.dma.reads.free(read);
         self.dma.outstanding -= 1;
-        if let Some(next) = self.dma.waiting.pop_front() {
+        if let Some(next) = self.dma.next_for_tag(env.now, env.window) {
             self.request_read(env, next);
         }
         match purpose {

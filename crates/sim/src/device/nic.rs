@@ -46,7 +46,7 @@ pub(crate) struct SimDevice {
     pub(crate) locks: AtomicLocks,
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
-    pub(super) dma: Dma,
+    pub(crate) dma: Dma,
     /// State of a plain Ethernet NIC, once the device is used as one.
     pub(crate) ethernet: Option<Box<Ethernet>>,
 }

@@ -3,6 +3,7 @@
 use super::qp::EndedSend;
 use crate::core::index::{FlightId, QpId, ReadId, RecvQueueId, WqeId};
 use crate::core::ps::Ps;
+use crate::core::server::MeterWindow;
 use crate::core::slab::Slab;
 use std::collections::VecDeque;
 
@@ -52,11 +53,44 @@ impl DmaRead {
 }
 
 /// The DMA engine: reads in flight, and reads that wait for a tag.
-pub(super) struct Dma {
+pub(crate) struct Dma {
     pub(super) reads: Slab<ReadId, DmaRead>,
     /// Number of reads that have a tag.
     pub(super) outstanding: u32,
     pub(super) waiting: VecDeque<ReadId>,
+    /// Since when some reads have waited for a tag without a break. Only valid while `waiting` is not empty.
+    short_since: Ps,
+    /// Time in the metering window for which some reads waited for a tag, up to `short_since`.
+    short: Ps,
+}
+
+impl Dma {
+    /// Queues a read until a tag is free.
+    #[cold]
+    pub(super) fn wait_for_tag(&mut self, now: Ps, read: ReadId) {
+        if self.waiting.is_empty() {
+            self.short_since = now;
+        }
+        self.waiting.push_back(read);
+    }
+
+    /// Removes the read that has waited longest for a tag.
+    #[inline]
+    pub(super) fn next_for_tag(&mut self, now: Ps, window: MeterWindow) -> Option<ReadId> {
+        let next = self.waiting.pop_front()?;
+        if self.waiting.is_empty() {
+            self.short += window.overlap(self.short_since, now);
+        }
+        Some(next)
+    }
+
+    /// Time in the metering window for which some reads waited for a tag.
+    pub(crate) fn short_of_tags(&self, window: MeterWindow) -> Ps {
+        match self.waiting.is_empty() {
+            true => self.short,
+            false => self.short + window.overlap(self.short_since, window.to.max(self.short_since)),
+        }
+    }
 }
 
 impl Default for Dma {
@@ -65,6 +99,8 @@ impl Default for Dma {
             reads: Slab::new(DmaRead::of(0, ReadPurpose::Refetch)),
             outstanding: 0,
             waiting: VecDeque::new(),
+            short_since: Ps::ZERO,
+            short: Ps::ZERO,
         }
     }
 }

@@ -203,7 +203,9 @@ impl SimDevice {
             // The WQE is no longer in the cache, so the NIC reads it. `costs.send.request` includes the stall
             // of a WQE that the NIC reads, but not for a WQE that came by MMIO.
             if state.by_mmio {
-                time += Ps(self.costs.send.wqe_stall);
+                let stall = Ps(self.costs.send.wqe_stall);
+                self.caches.wqes.stalled += env.window.overlap(env.now, env.now + stall);
+                time += stall;
             }
             state.entered = self.caches.wqes.enter();
             gather.entered = state.entered;

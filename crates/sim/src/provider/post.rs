@@ -71,11 +71,12 @@ impl SimProvider<'_> {
     fn await_buffer(&self) {
         self.sync();
         self.with(|w| {
-            let host = &mut w.hosts[self.machine];
-            let clock = &mut w.threads[self.thread].clock;
-            let core = &mut host.cores[self.core];
-            if !core.has_free_buffer(*clock, host.wc_buffers) {
-                *clock = core.mmio_left.pop_front().unwrap_or(*clock).max(*clock);
+            let (host, window) = (&mut w.hosts[self.machine], w.env.window);
+            let thread = &mut w.threads[self.thread];
+            let (core, since) = (&mut host.cores[self.core], thread.clock);
+            if !core.has_free_buffer(since, host.wc_buffers) {
+                thread.clock = core.mmio_left.pop_front().unwrap_or(since).max(since);
+                thread.stalled += window.overlap(since, thread.clock);
             }
         });
     }

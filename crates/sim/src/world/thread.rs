@@ -135,6 +135,8 @@ pub(crate) struct Thread {
     owed: Ps,
     /// Time in the metering window spent on passes that found nothing.
     pub(crate) idle: Ps,
+    /// Time in the metering window spent waiting for a write-combining buffer.
+    pub(crate) stalled: Ps,
     /// Address in the thread's stack at which the thread stopped last, for [`crate::core::fetch`].
     pub(crate) stopped_at: usize,
 }
@@ -155,6 +157,7 @@ impl Thread {
             replay_until: EventKey::NEVER,
             owed: Ps::ZERO,
             idle: Ps::ZERO,
+            stalled: Ps::ZERO,
             stopped_at: 0,
         }
     }

@@ -21,7 +21,7 @@ impl Draws {
     }
 
     /// A number from `least` to `most`, with a log-uniform distribution.
-    fn of_any_magnitude(&mut self, least: u64, most: u64) -> u64 {
+    pub(crate) fn of_any_magnitude(&mut self, least: u64, most: u64) -> u64 {
         let (low, high) = ((least as f64 + 1.0).ln(), (most as f64 + 1.0).ln());
         let drawn = (low + (high - low) * self.share()).exp() - 1.0;
         (drawn as u64).clamp(least, most)

@@ -6,7 +6,7 @@
 //! `DOORBELL_SHOW=1` prints every set and its run time. A failing set is simplified before it is reported.
 
 mod bounds;
-mod draw;
+pub(crate) mod draw;
 
 use doorbell_lab::{
     Asked, Certainty, Control, Ended, Given, Latency, MeasuredTime, Outcome, Run, SimulateError, Workload,
@@ -43,7 +43,8 @@ enum End {
     Wrong(String),
 }
 
-fn number(name: &str) -> Option<u64> {
+/// The number in an environment variable, if it is set.
+pub(crate) fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value}, not a number")))
 }

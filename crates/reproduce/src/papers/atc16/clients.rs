@@ -252,6 +252,7 @@ fn connected_replies(qps: u32) -> Workload {
         transport: Some(QpType::Uc),
         pattern: Some(Pattern::Outbound),
         size: Some(8),
+        inline: Some(true),
         machines: Some(15),
         threads: Some(CORES),
         qps: Some(qps),

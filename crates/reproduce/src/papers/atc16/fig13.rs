@@ -52,6 +52,7 @@ fn workload(verb: Verb, n: u32) -> Workload {
         qps: Some(1),
         window: Some(n),
         drain: Some(true),
+        inline: (verb == Verb::Write).then_some(true),
         ..Workload::default()
     };
     // The operations of a window count only when all have completed. The rate is coarse unless hundreds of

@@ -35,6 +35,11 @@ fn threads(profile: &Profile) -> u32 {
     profile.host.cores.min(8)
 }
 
+/// Whether payload is copied into WQEs: if it fits. `None` if the requests carry no payload.
+fn inline(profile: &Profile, verb: Verb, size: u32) -> Option<bool> {
+    (verb.carries_payload() && size > 0).then_some(size <= profile.device.nic.max_inline)
+}
+
 /// Alternative workloads of UD SENDs from one machine. The fastest counts. The paper states peak rates, but
 /// not the number of QPs and work requests. Single SENDs come from all cores. Lists are posted on as many QPs
 /// as there are sending units, or on one QP per thread if there are fewer units. Each QP has two or four
@@ -51,6 +56,7 @@ pub(super) fn outbound_sends(profile: &Profile, batch: u32, size: u32) -> Vec<Wo
             window_per_qp: Some(window),
             size: Some(size),
             header_only: Some(size == 0),
+            inline: inline(profile, Verb::Send, size),
             ..Workload::default()
         };
         briefly(brief(profile), workload)
@@ -83,6 +89,7 @@ pub(super) fn inbound_send(profile: &Profile, size: u32, inline_recv: bool) -> W
         batch: Some(1),
         size: Some(size),
         header_only: Some(size == 0),
+        inline: inline(profile, Verb::Send, size),
         inline_recv: Some(inline_recv),
         ..Workload::default()
     };
@@ -98,6 +105,7 @@ pub(super) fn inbound(profile: &Profile, verb: Verb, size: u32) -> Workload {
         machines: Some(FEW),
         threads: Some(threads(profile)),
         qps: Some(2),
+        inline: inline(profile, verb, size),
         ..Workload::default()
     };
     briefly(brief(profile), workload)

@@ -28,6 +28,7 @@ fn posting(verb: Verb) -> Workload {
         // Enough QPs to keep all sending units busy.
         machines: Some(9),
         qps: Some(8),
+        inline: (verb == Verb::Write).then_some(true),
         ..Workload::default()
     };
     // The windows of all QPs together take a while to fill.

@@ -33,6 +33,7 @@ fn inbound(verb: Verb) -> Workload {
         size: (!atomic).then_some(8),
         counters: atomic.then_some(WORDS),
         counter_stride: atomic.then_some(64),
+        inline: (verb == Verb::Write).then_some(true),
         ..Workload::default()
     };
     briefly(2000, workload)

@@ -1,10 +1,10 @@
 //! Upper bounds of a workload, computed without simulation.
 
+use crate::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
 use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
-use doorbell_workload::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -47,23 +47,23 @@ pub fn least_latency(profiles: &Profiles, w: &Resolved) -> Span {
 }
 
 /// The parts of the least latency: the time that each part of the machines takes.
-pub(crate) fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
+pub fn least_way(profiles: &Profiles, w: &Resolved) -> Vec<PartTime> {
     limits::unloaded_way_of_groups(&groups(profiles, w), &kinds(w))
 }
 
 /// The shape of the posts of a machine with this profile, for the workload with payload size `size`.
-pub(crate) fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
+pub fn post_shape(w: &Resolved, size: u32, profile: &Profile) -> PostShape {
     Mix { payload: size, ..kinds(w)[0].0 }.post(profile, true)
 }
 
 /// Largest number of operations that all threads of a class together may have outstanding.
-pub(crate) fn outstanding(w: &Resolved) -> u64 {
+pub fn outstanding(w: &Resolved) -> u64 {
     kinds(w)[0].0.outstanding()
 }
 
 /// Number of connected QPs in use by all classes, on the machine that has most of them; `None` for
 /// unconnected transports.
-pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
+pub fn connected_qps(w: &Resolved) -> Option<u64> {
     let of_class = |class: ResolvedClass<'_>| {
         let groups = kinds(class.workload)[0].0.groups().into_iter();
         let of_each = groups.map(|group| group.senders.most.max(group.flows.most));
@@ -74,7 +74,7 @@ pub(crate) fn connected_qps(w: &Resolved) -> Option<u64> {
 }
 
 /// Number of QPs in use by all classes, on the machine that has most of them.
-pub(crate) fn most_qps(w: &Resolved) -> u64 {
+pub fn most_qps(w: &Resolved) -> u64 {
     let of_class = |class: ResolvedClass<'_>| {
         let groups = kinds(class.workload)[0].0.groups().into_iter();
         let connected = class.workload.transport != QpType::Ud;
@@ -87,7 +87,7 @@ pub(crate) fn most_qps(w: &Resolved) -> u64 {
 }
 
 /// Converts a pattern to the type of the module `limits`.
-pub(crate) fn nic_pattern(pattern: Pattern) -> NicPattern {
+pub fn nic_pattern(pattern: Pattern) -> NicPattern {
     match pattern {
         Pattern::Outbound => NicPattern::Outbound,
         Pattern::Inbound => NicPattern::Inbound,
@@ -137,9 +137,9 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology;
+    use crate::{Verb, Workload};
     use doorbell_nic::limits::{Crowd, RoleGroup};
-    use doorbell_workload::topology;
-    use doorbell_workload::{Verb, Workload};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn send() -> Resolved {
