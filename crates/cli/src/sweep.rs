@@ -16,7 +16,7 @@ use crate::report;
 use crate::rows::Rows;
 use crate::screen;
 use crate::table::{Align, Stream};
-use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Point, Sweep, merge};
+use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Plan, Point, Sweep, merge};
 use doorbell_lab::{Certainty, Control, Known};
 use doorbell_nic::{Digits, counted};
 use layout::SweepLayout;

@@ -45,6 +45,7 @@ fn cells(point: &Point) -> [String; 12] {
     let number = |number: Option<f64>| number.map_or(String::new(), |n| n.to_string());
     let whole = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
     let (interval, latency) = (&point.found.interval, &point.found.latency_ns);
+    let is_likely = point.found.cut_short || point.found.bottleneck.not_confirmed;
     [
         point.found.mops.to_string(),
         number(interval.mops),
@@ -57,7 +58,7 @@ fn cells(point: &Point) -> [String; 12] {
         point.found.bottleneck.class_name().to_owned(),
         interval.unsettled.clone().unwrap_or_default(),
         whole(point.qps_per_nic),
-        if point.found.bottleneck.not_confirmed { "true".to_owned() } else { String::new() },
+        if is_likely { "true".to_owned() } else { String::new() },
     ]
 }
 

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 47] = [
+const OPTIONAL: [&str; 48] = [
     "overload",
     "cut_short",
+    "not_confirmed",
     "shard",
     "knee",
     "due_mops",

@@ -15,7 +15,7 @@ pub struct Bottleneck {
     pub class: Option<Resource>,
     /// Description in words, with the evidence.
     pub text: String,
-    /// Whether the bottleneck is only likely: reruns were not requested, and may find another class. Absent
+    /// Whether the bottleneck is only likely: reruns were not made, and may find another class. Absent
     /// if reruns were made, or would probably find this class.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_confirmed: bool,

@@ -3,7 +3,7 @@
 use crate::nearest::draw::{KINDS, drawn};
 use crate::nearest::{LARGE, SMALL, run, seed};
 use crate::options::{draw::Draws, number};
-use doorbell_lab::{Control, Outcome, Run, Work};
+use doorbell_lab::{Control, Outcome, Run};
 use doorbell_nic::Profile;
 
 /// Compared draws in `cargo test`. `cargo xtask long` sets `DOORBELL_DRAWN`.
@@ -14,10 +14,7 @@ const LESS: f64 = 0.02;
 
 /// Whether payload would fit into WQEs, but is usually read by DMA.
 fn is_by_dma(run: &Run) -> bool {
-    match &run.work {
-        Work::Verbs(w) => w.dma_gain(&run.profiles).is_some(),
-        Work::System(_) => false,
-    }
+    run.as_verbs().is_some_and(|w| w.dma_gain(&run.profiles).is_some())
 }
 
 fn ran(run: &Run) -> Outcome {
