@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Exit> {
         let cdf = cdf.lock().unwrap_or_else(PoisonError::into_inner).take();
         cdf.map_or(Ok(()), |file| distribution::draw(file, named))
     };
-    let found = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::of_sweep)?));
+    let found = progress::until(&interrupt, run, || tell(&run().map_err(Exit::of_sweep)?));
     let found = found.map_err(Exit::of_sweep)?;
     bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));

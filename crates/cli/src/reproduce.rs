@@ -61,7 +61,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
         let plots: String = plots.iter().map(|plot| format!("Plot: {}\n", plot.display())).collect();
         if args.json { bar.print(&exit::json(report)?) } else { bar.tell(&(notes(report) + &plots)) }
     };
-    let report = progress::until(&interrupt, &run, || tell(&run().map_err(Exit::failed)?));
+    let report = progress::until(&interrupt, run, || tell(&run().map_err(Exit::failed)?));
     let report = report.map_err(Exit::failed)?;
     bar.hide();
     report.stored.iter().for_each(cache::warn);

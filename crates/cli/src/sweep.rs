@@ -58,7 +58,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
         None => plan.run(args.shard, &known, &control, &|at, point| out.put(at, point)),
     };
     let tell = || out.tell(&run().map_err(Exit::of_sweep)?);
-    let sweep = progress::until(&interrupt, &run, tell).map_err(Exit::of_sweep)?;
+    let sweep = progress::until(&interrupt, run, tell).map_err(Exit::of_sweep)?;
     bar.hide();
     stored.iter().for_each(|stored| cache::say_failures(stored));
     let told = out.tell(&sweep);

@@ -124,6 +124,9 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// Latencies in nanoseconds, each with its number of operations.
+pub(crate) type LatencyCounts = Vec<(u64, u64)>;
+
 /// Shows progress, traces the first run, and keeps its result.
 pub(crate) struct Watched<'a> {
     pub(crate) bar: &'a Bar,
@@ -131,7 +134,7 @@ pub(crate) struct Watched<'a> {
     /// The result of the run before its reruns.
     pub(crate) base: Mutex<Option<Outcome>>,
     /// Latencies of the first run, if they are wanted.
-    pub(crate) latencies: Option<Mutex<Option<Vec<(u64, u64)>>>>,
+    pub(crate) latencies: Option<Mutex<Option<LatencyCounts>>>,
 }
 
 impl Watched<'_> {
@@ -140,8 +143,8 @@ impl Watched<'_> {
         lock(&self.base).clone()
     }
 
-    /// The latencies of the first run, each with its number of operations; empty if they are not known.
-    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+    /// The latencies of the first run; empty if they are not known.
+    pub(crate) fn counts(&self) -> LatencyCounts {
         self.latencies.as_ref().and_then(|first| lock(first).clone()).unwrap_or_default()
     }
 }
@@ -184,7 +187,7 @@ impl Watch for Watched<'_> {
         self.latencies.as_ref().is_some_and(|first| lock(first).is_none())
     }
 
-    fn latencies(&self, counts: Vec<(u64, u64)>) {
+    fn latencies(&self, counts: LatencyCounts) {
         if let Some(first) = &self.latencies {
             *lock(first) = Some(counts);
         }

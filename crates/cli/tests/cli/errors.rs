@@ -1,6 +1,7 @@
 //! Measures the texts of errors as `cargo xtask prose` measures pages. The check of literals sees only
 //! templates. Here the texts contain values, and the texts of their causes.
 
+use doorbell_lab::LoadError;
 use doorbell_lab::sweep::SweepError;
 use doorbell_lab::uncertainty::UncertaintyError;
 use doorbell_lab::{ProgramError, SimulateError, WorkloadError};
@@ -102,6 +103,9 @@ fn of_workloads() -> Vec<String> {
         WorkloadError::File(_) => WorkloadError::File(FileError::Missing { file: "stats.json".into() }),
         WorkloadError::Profile(_) => WorkloadError::Profile(no_profile()),
         WorkloadError::Invalid(_) => WorkloadError::Invalid("threads is 20, but cib has 14 cores".into()),
+        WorkloadError::TooLong(_) => {
+            WorkloadError::TooLong("a WRITE of 1GiB takes 0.29 s, so 7 of them take 2 s".into())
+        },
     });
     texts
 }
@@ -151,10 +155,18 @@ fn of_the_lab() -> Vec<String> {
         SimulateError::System(_) => SimulateError::System(SiteError::Memory(verbs())),
         SimulateError::Fault(_) => SimulateError::Fault("110 of 100 posted operations completed".into()),
         SimulateError::Unfinished { .. } => SimulateError::Unfinished { machine: 1, thread: 0 },
+        SimulateError::OutOfTime => SimulateError::OutOfTime,
     });
     add_texts!(texts, SweepError {
         SweepError::Refused(_) => SweepError::Refused("the sweep has no points".into()),
         SweepError::Point { .. } => SweepError::Point { at: "qps=4".into(), cause: thread() },
+        SweepError::Load(_) => SweepError::Load(LoadError::Cut("qps=4".into())),
+    });
+    add_texts!(texts, LoadError {
+        LoadError::Refused(_) => LoadError::Refused("a load of 70% needs a closed loop".into()),
+        LoadError::Run { .. } => LoadError::Run { name: "qps=4".into(), cause: thread() },
+        LoadError::Interrupted(_) => LoadError::Interrupted("qps=4".into()),
+        LoadError::Cut(_) => LoadError::Cut("qps=4".into()),
     });
     add_texts!(texts, UncertaintyError {
         UncertaintyError::Unknown(_) => UncertaintyError::Unknown("profile lab7 is not calibrated".into()),

@@ -366,7 +366,7 @@ impl Wanted {
     /// passes to change. At most a small part of the maximum time.
     fn queues_settle(&self, batches: &[Batch]) -> Span {
         let all = Batch::all(batches);
-        let mean = if all.timed == 0 { 0 } else { u128::from(all.latency / all.timed) };
+        let mean = u128::from(all.latency.checked_div(all.timed).unwrap_or(0));
         let square = u64::try_from(mean * mean / u128::from(SHORT_QUEUE.as_ps())).unwrap_or(u64::MAX);
         Span::from_ps(square.min(self.max_time.as_ps() / MOST_OF_TIME))
     }
