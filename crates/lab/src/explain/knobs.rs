@@ -1,7 +1,7 @@
 //! Candidates for a higher rate: options that a program can change.
 
 use super::typed::{Change, Typed};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{PostShape, Profile, Resource};
 use doorbell_schema::Value;
 use doorbell_workload::limits::post_shape;
 use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
@@ -255,9 +255,16 @@ impl Now<'_> {
         let receives = self.profiles.least(|profile| profile.device.nic.max_inline_recv);
         let least = size - (size / SMALLER).max(1);
         let below = |step: u32| (size - 1) / step.max(1) * step;
-        let lines = |size: u32| post_shape(self.w, size, poster).wqe_lines(poster.device.generation);
-        let of_wqe = (least..size).rev().find(|smaller| lines(*smaller) < lines(size));
+        let lines = |shape: PostShape| shape.wqe_lines(poster.device.generation);
+        let fewer = |of: &dyn Fn(u32) -> PostShape| {
+            (least..size).rev().find(|smaller| lines(of(*smaller)) < lines(of(size)))
+        };
+        let shape = |size| post_shape(self.w, size, poster);
+        let of_wqe = fewer(&shape);
         let inlined = poster.device.nic.max_inline;
+        // Payload that is read by DMA may be faster inline, if it is slightly shorter.
+        let by_dma = verb.carries_payload() && !self.w.inlines() && size <= inlined;
+        let of_inline = by_dma.then(|| fewer(&|size| PostShape { inline: true, ..shape(size) })).flatten();
         let mut changes = Vec::new();
         let mut add = |smaller: u32, key: Option<&'static str>| {
             if (least..size).contains(&smaller) && smaller > 0 {
@@ -272,6 +279,7 @@ impl Now<'_> {
             add(below(mtu), None);
         }
         of_wqe.into_iter().for_each(|smaller| add(smaller, None));
+        of_inline.into_iter().for_each(|smaller| add(smaller, Some("inline")));
         if verb == Verb::Send && size > receives {
             add(receives, Some("inline_recv"));
         }

@@ -6,7 +6,8 @@ use doorbell_verbs::Span;
 use doorbell_workload::limits::{least_latency, limits, outstanding};
 use doorbell_workload::{Profiles, Resolved, ResolvedClass, WorkloadError, topology};
 
-/// Largest payload of [`FEWEST`] operations, in bytes. Their simulation takes about 15 seconds.
+/// Largest payload of the operations that are simulated before a result, in bytes: [`FEWEST`] operations, and
+/// those that are partly done by then. Their simulation takes about 15 seconds.
 const MOST_BYTES: u64 = 4 << 30;
 
 const GIB: f64 = (1 << 30) as f64;
@@ -28,7 +29,7 @@ pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadEr
     let due: u64 = classes.iter().filter_map(|class| Some(class.workload.open_loop()?.1)).sum();
     let begun: u64 = classes.iter().map(begun).sum();
     let longest = classes.iter().map(|class| class.workload.longest()).max().unwrap_or(0);
-    let bytes = FEWEST * u64::from(longest);
+    let bytes = (FEWEST + begun) * u64::from(longest);
     let per_second = bound.mops * 1e6;
     let most = per_second * w.max_time.span().as_secs_f64() - begun as f64;
     let is_slow = most < FEWEST as f64 && (due == 0 || per_second < due as f64);
@@ -42,7 +43,9 @@ pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadEr
             w.max_time,
         ),
         false if bytes > MOST_BYTES => format!(
-            "so many have {} GiB of payload, and more than {} GiB take too long to simulate",
+            "with {} in progress, so many have {} GiB of payload, and more than {} GiB take too long to \
+             simulate",
+            counted(begun, "other operation"),
             Digits(bytes as f64 / GIB, 1),
             Digits(MOST_BYTES as f64 / GIB, 1),
         ),
@@ -83,9 +86,14 @@ mod tests {
         assert_eq!(refusal(&format!("{one}\nduration = \"1s\"")), None);
         // A longer time has enough operations, but they take too long to simulate.
         let long = refusal(&format!("{one}\nmax_time = \"10s\"")).unwrap();
-        assert!(long.contains("but so many have 10.0 GiB of payload, and more than 4.00 GiB take"), "{long}");
+        assert!(
+            long.contains(
+                "but with 1 other operation in progress, so many have 11.0 GiB of payload, and more"
+            ),
+            "{long}"
+        );
         let half = refusal(&one.replace("1073741824", "536870912")).unwrap();
-        assert!(half.contains("5.00 GiB of payload"), "{half}");
+        assert!(half.contains("5.50 GiB of payload"), "{half}");
     }
 
     #[test]

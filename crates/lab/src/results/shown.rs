@@ -6,7 +6,7 @@ use super::uses::Latency;
 use doorbell_nic::{Digits, counted};
 use doorbell_programs::steady::{
     Batch, CompletionSeries, Course, Drift, Ended, FEWEST, Means, TURNS, Wanted, Warmed, are_within,
-    is_overload, observed, quantile, warm_until,
+    is_overload, lacks_operations, observed, quantile, warm_until,
 };
 use doorbell_programs::worker::Due;
 use doorbell_schema::{Duration, Share, Until};
@@ -206,7 +206,9 @@ impl Shown {
         let (from, end) = (measurement.from(), measurement.end());
         let ended = course.ended;
         // A run that ended because of an overload is overloaded, even if its last operations leave a doubt.
-        let noted = || course.overload.as_ref().filter(|_| ended == Ended::Overload);
+        let was_overloaded =
+            |due: &&Due| course.warmed == Some(Warmed::Overload) && lacks_operations(due, measurement, end);
+        let noted = || course.overload.as_ref().filter(|due| ended == Ended::Overload || was_overloaded(due));
         let overload = wanted.overload(measurement, end, ended == Ended::Settled).or_else(noted);
         let reached = overload.map_or(0.0, |due| reached(due, measurement));
         let series = measurement.series();

@@ -192,6 +192,7 @@ fn a_window_too_small_for_the_latency() {
             "machines = 3",
             "threads = 2",
             "signal_every = 1",
+            "inline = true",
         ],
         good: "window = 64",
         bad: "window = 4",

@@ -22,7 +22,7 @@ fn items_are_drawn_by_their_weights_and_add_up() {
     for (mix, rest, wanted) in [
         ("read:90,write:10", "", [0.9, 0.1].as_slice()),
         ("read/64:1,read/1000:1", "signal_every = 4", &[0.5, 0.5]),
-        ("send:3,write:1", "transport = \"uc\"", &[0.75, 0.25]),
+        ("send:3,write:1", "transport = \"uc\"\ninline = true", &[0.75, 0.25]),
         ("send/16:1,send/64:3", "", &[0.25, 0.75]),
         ("send:1,read:1,fetch-add:1,compare-swap:1", "counters = 64", &[0.25; 4]),
         ("send:1,write:1,read:2", "batch = 5\nsignal_every = 3", &[0.25, 0.25, 0.5]),
@@ -67,7 +67,7 @@ fn what_is_too_long_for_the_wqe_is_read_by_the_nic() {
         let outcome = simulate(&format!("{SMALL}mix = \"write/32:1,write/128:1\"\n{rest}"));
         outcome.pcie[0].dma_read_bytes as f64 / outcome.verbs().completed as f64
     };
-    let [all, long, both] = ["", "inline_up_to = 64", "inline = false"].map(read);
+    let [all, long, both] = ["inline = true", "inline_up_to = 64", "inline = false"].map(read);
     assert_eq!(all, 0.0);
     assert!((60.0..68.0).contains(&long) && (76.0..84.0).contains(&both), "{long} {both}");
 }

@@ -500,7 +500,7 @@ fn json_has_the_fields_of_the_interface() {
             "batch counter_stride counters drain duration header_only huge_pages inline inline_recv machines max_time pattern precision profile qps seed signal_every size threads transport verb warmup window window_per_qp",
         ),
         (&json["sent_again"], "packets rnr_naks timeouts"),
-        (&json["latency_ns"], "mean min p50 p99 p999"),
+        (&json["latency_ns"], "count mean min p50 p99 p999"),
         (&json["bottleneck"], "class text"),
         (&json["resources"][0], "class machine name part utilization"),
         (&json["caches"][0], "hits machine misses name"),

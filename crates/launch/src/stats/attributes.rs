@@ -149,6 +149,7 @@ const WORKLOAD: &[(&str, Kept)] = &[
     ("warmup", No(RUN)),
     ("duration", No(RUN)),
     ("precision", No(RUN)),
+    ("until", No(RUN)),
     ("max_time", No(RUN)),
     ("seed", No(RUN)),
 ];

@@ -357,7 +357,7 @@ impl Wanted {
     /// continue. With `untimed`, the rate alone counts.
     pub(super) fn is_known(&self, since: Span, seen: &CompletionSeries, untimed: bool) -> bool {
         self.has_turned(TURNS, since.as_ps(), seen)
-            && since >= self.queues_settle(seen.batches())
+            && (untimed || since >= self.queues_settle(seen.batches()))
             && are_within(long_run(seen), self.precision, untimed)
     }
 
@@ -771,15 +771,21 @@ impl Ending {
         self.stop.pace.ends_at(self.expected_end(now, events));
     }
 
-    /// The expected end of the run. A warm-up without a given length is expected to be half over. The width
-    /// of an interval falls with the root of the measured time.
+    /// The expected end of the run. A warm-up without a given length is expected to be half over. If the
+    /// measured time is given, the warm-up is expected to be two thirds over: then the forecast is wrong by
+    /// less than a factor of two even if a warm-up of twice the measured time is over now. The width of an
+    /// interval falls with the root of the measured time.
     fn expected_end(&self, now: Time, events: u64) -> Time {
         let (from, end) = (self.measurement.from(), self.measurement.end());
         match self.state {
             _ if end != Time::NEVER => end,
             State::Warming | State::Warm => {
-                let measured = self.wanted.duration.unwrap_or(Span::ZERO);
-                let warm = (now + (now - self.wanted.begin)).min(self.wanted.latest_warm().max(now));
+                let so_far = now - self.wanted.begin;
+                let (more, measured) = match self.wanted.duration {
+                    Some(duration) => (Span::from_ps(so_far.as_ps() / 2), duration),
+                    None => (so_far, Span::ZERO),
+                };
+                let warm = (now + more).min(self.wanted.latest_warm().max(now));
                 (warm + measured).max(now)
             }
             State::Ending => now,

@@ -32,7 +32,7 @@ mod warm;
 pub use doorbell_systems::series::{Batch, CompletionSeries};
 pub use ending::{Course, Ended, Ending, Stop, TURNS, Wanted, Warmed, are_within};
 pub use means::{FEWEST, Interval, Means};
-pub use overload::{is_overload, observed};
+pub use overload::{is_overload, lacks_operations, observed};
 pub use pace::Pace;
 pub use quantile::{is_known, needed, quantile};
 pub use trend::Drift;

@@ -83,11 +83,23 @@ fn most_by_chance(due: &Due, seen: &CompletionSeries) -> f64 {
 /// latencies that grow accordingly. The first half may contain the filling of queues.
 fn falls_behind(due: &Due, seen: &CompletionSeries) -> bool {
     let (_, last) = seen.batches().split_at(seen.batches().len() / 2);
-    let Some(rate) = Means::of(last, seen.length()).map(|means| means.rate) else { return false };
+    missing(due, last, seen.length())
+        .is_some_and(|missing| grows_by(last, seen.length()).is_some_and(|pace| pace > PACE * missing))
+}
+
+/// Whether the observations until `until` show the first sign of an overload. After a warm-up that ended with
+/// an overload, this sign suffices: if no more operations may be outstanding, latencies may grow slowly.
+pub fn lacks_operations(due: &Due, measurement: &Measurement, until: Time) -> bool {
+    observed(due, measurement, until)
+        .is_some_and(|seen| missing(due, seen.batches(), seen.length()).is_some())
+}
+
+/// The share of the due operations that do not complete; `None` if they may be missing by chance.
+fn missing(due: &Due, batches: &[Batch], length: u64) -> Option<f64> {
+    let rate = Means::of(batches, length)?.rate;
     let due = due.rate as f64 / 1e12;
     let missing = due - rate.mean;
-    missing > APART * rate.half
-        && grows_by(last, seen.length()).is_some_and(|pace| pace > PACE * missing / due)
+    (missing > APART * rate.half).then_some(missing / due)
 }
 
 /// Growth of the mean latency from the first half of these batches to the second half, divided by the time

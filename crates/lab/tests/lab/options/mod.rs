@@ -114,15 +114,20 @@ fn wrong_of(o: &Outcome) -> Option<String> {
     }
     let w = &o.verbs().workload;
     let share = w.precision.of_one();
-    ended(&o.measured, w.duration.is_some(), o.interval.unsettled.as_ref().or(o.waits.as_ref()))
+    ended(&o.measured, w.duration.is_some(), doubt(o))
         .or_else(|| known(&o.interval, o.measured.ended, share, (o.mops, o.latency_ns.mean)))
         .or_else(|| ordered(&o.latency_ns))
+}
+
+/// The reason why a run may end without an answer.
+fn doubt(o: &Outcome) -> Option<&String> {
+    o.interval.unsettled.as_ref().or(o.waits.as_ref()).or(o.interval.no_percentile.as_ref())
 }
 
 fn wrong_of_system(o: &Outcome) -> Option<String> {
     let timing = o.system().workload.timing();
     let share = timing.precision.of_one();
-    ended(&o.measured, timing.duration.is_some(), o.interval.unsettled.as_ref().or(o.waits.as_ref()))
+    ended(&o.measured, timing.duration.is_some(), doubt(o))
         .or_else(|| known(&o.interval, o.measured.ended, share, (o.mops, o.latency_ns.mean)))
         .or_else(|| ordered(&o.latency_ns))
 }

@@ -75,13 +75,14 @@ fn workloads() -> [Workload; 4] {
         size: Some(PAYLOAD),
         window: Some(4 * BATCH),
         signal_every: Some(1),
+        inline: Some(true),
         batch: Some(1),
         ..Workload::default()
     };
     let unsignaled =
         Workload { signal_every: None, window: None, window_per_qp: plain.window, ..plain.clone() };
     let batched = Workload { batch: Some(BATCH), ..unsignaled.clone() };
-    let header_only = Workload { size: Some(0), header_only: Some(true), ..batched.clone() };
+    let header_only = Workload { size: Some(0), header_only: Some(true), inline: None, ..batched.clone() };
     [plain, unsignaled, batched, header_only].map(|w| briefly(200, w))
 }
 
@@ -201,6 +202,7 @@ fn default_method(ctx: &Ctx<'_>) -> Result<Check, NotYet> {
             qps: Some(1),
             window: Some(SENDS),
             signal_every: Some(1),
+            inline: Some(true),
             batch: Some(batch),
             ..Workload::default()
         };
