@@ -38,12 +38,19 @@ fn percentiles() -> Task<()> {
     run(tests.args(["--", "intervals_hold_the_true_percentile"]).env("DOORBELL_QUANTILE_SEEDS", "400"))
 }
 
-const STEPS: [CheckStep<'static>; 11] = [
+/// Checks the forecasts of the time left more strictly than `cargo xtask test`. Needs an idle machine.
+fn forecasts() -> Task<()> {
+    let mut tests = cargo(&["test", "--quiet", "--package", "doorbell-lab", "--test", "forecast"]);
+    run(tests.args(["--", "--nocapture"]).env("DOORBELL_FORECASTS", "1"))
+}
+
+const STEPS: [CheckStep<'static>; 12] = [
     ("the first command on a fresh clone", &first_run::check),
     ("instructions per verb, release beside dist", &test::compare_profiles),
     ("long commands on pages", &long_pages),
     ("statistics of drawn programs", &drawn_programs),
     ("intervals of percentiles", &percentiles),
+    ("forecasts of the time left", &forecasts),
     ("AddressSanitizer", &asan::run_all),
     ("random programs", &|| soak::run_parts(Some("sim"))),
     ("random options", &|| soak::run_parts(Some("options"))),

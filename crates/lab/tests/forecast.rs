@@ -1,5 +1,9 @@
 //! The forecast of the time left is within a factor of two from half-time on.
 //!
+//! `cargo xtask long` checks this on an idle machine, and sets `DOORBELL_FORECASTS`. Other programs change the
+//! speed of a run while it lasts, so the usual test only finds commands of which more than a quarter of the
+//! forecasts are off by a factor of [`LOADED`].
+//!
 //! The clock is the processor time of this process, because other processes slow down the wall-clock time of
 //! some runs more than of others. So this file has a single test, and makes one run at a time.
 
@@ -11,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// Factor by which a forecast may be off on a machine with other load.
+const LOADED: f64 = 8.0;
 /// The forecast may also be off by this share of the whole time, because a ratio means little at the end.
 const SLACK: f64 = 0.02;
 /// The forecast may also be off by so many seconds, because the clock has ticks.
@@ -87,13 +93,16 @@ fn check(what: &str, work: impl FnOnce(&Control<'_>)) {
         (seen.join().expect("it does not panic"), all)
     });
     let late: Vec<(f64, Option<f64>)> = seen.into_iter().filter(|(at, _)| *at >= all / 2.0).collect();
+    let is_strict = std::env::var_os("DOORBELL_FORECASTS").is_some();
+    let factor = if is_strict { 2.0 } else { LOADED };
     let is_near = |(at, left): &(f64, Option<f64>)| {
         let (truth, slack) = (all - at, (SLACK * all).max(TICK));
-        left.is_some_and(|left| left >= truth / 2.0 - slack && left <= truth * 2.0 + slack)
+        left.is_some_and(|left| left >= truth / factor - slack && left <= truth * factor + slack)
     };
     let wrong: Vec<&(f64, Option<f64>)> = late.iter().filter(|seen| !is_near(seen)).collect();
     println!("{what}: {all:.2} s, {} forecasts, {} wrong", late.len(), wrong.len());
-    assert!(wrong.is_empty(), "{what} took {all} s of processor time; forecast at: {wrong:?}");
+    let most_wrong = if is_strict { 0 } else { late.len() / 4 };
+    assert!(wrong.len() <= most_wrong, "{what} took {all} s of processor time; forecast at: {wrong:?}");
     assert!(!late.is_empty(), "{what} was too short to be forecast");
 }
 
