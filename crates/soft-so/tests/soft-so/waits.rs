@@ -144,8 +144,8 @@ fn poll(node: &Node) -> ! {
     }
 }
 
-/// Gets `events` events of a CQ without acknowledging them, and destroys the CQ.
-fn destroy_unacknowledged(events: u32) -> ! {
+/// Two connected RC QPs at one CQ with a completion channel.
+fn sleeping_pair() -> (Node, *mut ibv_comp_channel, *mut ibv_cq) {
     let mut node = Node::open(4096, 0);
     let (channel, cq) = node.sleeping_cq(8);
     (0..2).for_each(|_| {
@@ -153,6 +153,12 @@ fn destroy_unacknowledged(events: u32) -> ! {
     });
     node.connect(0, &node.endpoint(1));
     node.connect(1, &node.endpoint(0));
+    (node, channel, cq)
+}
+
+/// Gets `events` events of a CQ without acknowledging them, and destroys the CQ.
+fn destroy_unacknowledged(events: u32) -> ! {
+    let (mut node, channel, cq) = sleeping_pair();
     for _ in 0..events {
         get_event(&node, channel, cq);
     }
@@ -352,13 +358,7 @@ fn wait_rightly() -> ! {
 /// Waits rightly in ibv_get_cq_event(3): another thread may post signalled requests.
 fn wait_asleep() -> ! {
     std::thread::spawn(|| {
-        let mut node = Node::open(4096, 0);
-        let (channel, cq) = node.sleeping_cq(8);
-        (0..2).for_each(|_| {
-            node.add_qp(doorbell_verbs::QpType::Rc, cq, null_mut());
-        });
-        node.connect(0, &node.endpoint(1));
-        node.connect(1, &node.endpoint(0));
+        let (node, channel, _) = sleeping_pair();
         let op = SendOp::Write(node.endpoint(1).at(64));
         node.post(0, &[Wr { op, buffers: &[(0, 8)], flags: 0 }]);
         wait_for_event(channel);
