@@ -117,7 +117,7 @@ pub(crate) enum Point {
     QpHalfChanged,
     /// An attachment to a multicast group is written but not published.
     GroupHalfShown,
-    /// An XRC domain is locked, exclusively or shared, but not yet recorded as open.
+    /// An XRC domain is not yet recorded as open. Its lock of creation is held, or its shared lock.
     DomainAlone,
     DomainLocked,
     /// A QP is being reset. Its state is Reset but its receive queue is unchanged, or the queue has only a

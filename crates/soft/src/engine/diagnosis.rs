@@ -189,8 +189,18 @@ pub(crate) fn nowhere(dlid: u16, route: Option<GlobalRoute>) -> Cause {
     Cause { other: gid as u64, ..Cause::of(Check::Gid, (gid >> 64) as u64) }
 }
 
+/// The cause if the process of a QP has exited. Its segment may still be open here, because this process
+/// notices the exit of a peer a moment later.
+pub(crate) fn ended(process: &'static Process, qpn: u32) -> Option<Cause> {
+    let peer = process.peer(qpn).filter(|peer| peer.has_ended())?;
+    Some(Cause::of(Check::Ended, peer.member.number().into()))
+}
+
 /// Why a request gets no answer although its path leads to this fabric's port.
 pub(crate) fn silent(process: &'static Process, sent: &Unanswered) -> Cause {
+    if let Some(cause) = ended(process, sent.dest_qpn) {
+        return cause;
+    }
     if let Some(cause) = process.look_at(sent.dest_qpn, |segment| Some(deaf(segment, sent))) {
         let waits =
             || process.peer(sent.dest_qpn).is_some_and(|peer| peer.link.as_ref().is_some_and(Link::waits));

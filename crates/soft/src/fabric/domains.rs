@@ -2,8 +2,9 @@
 //!
 //! A domain's number is a hash of the file's device and inode numbers. The number selects a byte position far
 //! behind the end of the registry's file. Each process that has the domain open holds a shared lock on this
-//! byte. So every process can test whether any process has the domain open. The kernel releases the lock of a
-//! process that is killed.
+//! byte. So every process can test whether any process has the domain open. A second byte is locked
+//! exclusively by a process that creates the domain with `O_EXCL`. The kernel releases the locks of a process
+//! that is killed.
 
 use super::registry::Registry;
 use crate::errno::{EAGAIN, EINVAL, Errno};
@@ -15,16 +16,15 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::time::{Duration, Instant};
 
 /// Bit that is set in the numbers of domains without a file. Such a domain is never shared.
 const PRIVATE: u64 = 1 << 63;
-/// Offset and number of the bytes in the registry's file whose locks stand for domains.
+/// Offset and number of the bytes in the registry's file whose shared locks stand for open domains.
 const LOCKS_AT: u64 = 1 << 62;
 const LOCKS: u64 = 1 << 62;
-/// How long a call that opens a domain waits while another process holds an exclusive lock. The other process
-/// holds this lock while it tests whether it is the first to open the domain.
-const PATIENCE: Duration = Duration::from_millis(10);
+/// Offset and number of the bytes for the locks of creation.
+const CREATIONS_AT: u64 = 1 << 60;
+const CREATIONS: u64 = 1 << 60;
 
 /// The number of a domain; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,9 +45,14 @@ impl DomainId {
         Ok(DomainId((word & !PRIVATE).max(1)))
     }
 
-    /// Offset of the domain's lock in the registry's file.
+    /// Offset of the domain's shared lock in the registry's file.
     fn lock_at(self) -> u64 {
         LOCKS_AT + self.0 % LOCKS
+    }
+
+    /// Offset of the domain's lock of creation in the registry's file.
+    fn creation_at(self) -> u64 {
+        CREATIONS_AT + self.0 % CREATIONS
     }
 }
 
@@ -77,8 +82,7 @@ impl Domains {
     /// Opens a domain. `slot` is this process's slot in the registry.
     ///
     /// Fails like the kernel: with `EINVAL` if the domain must be created but is open, and with `EAGAIN` if
-    /// it may not be created and is not open. `EAGAIN` also means that the domain's lock was not free in
-    /// time.
+    /// it may not be created and is not open.
     pub(crate) fn open(&self, registry: &Registry, slot: u32, opening: Opening) -> Result<Domain, Errno> {
         // A counter: it orders nothing.
         static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -115,25 +119,38 @@ impl Domains {
     }
 }
 
-/// Acquires the shared lock of a domain that this process does not have open yet.
+/// Acquires the shared lock of a domain that this process does not have open yet. No process waits for
+/// another process, which may be stopped.
 fn hold(registry: &Registry, id: DomainId, creates: bool, is_exclusive: bool) -> Result<(), Errno> {
-    let (at, begin) = (id.lock_at(), Instant::now());
-    if !creates && !registry.is_byte_locked(at)? {
+    if !creates && !registry.is_byte_locked(id.lock_at())? {
         return Err(EAGAIN);
     }
-    if is_exclusive {
-        if !registry.lock_byte(at, true)? {
-            return Err(EINVAL);
-        }
-        reach(Point::DomainAlone);
+    if is_exclusive { hold_first(registry, id) } else { share(registry, id) }
+}
+
+/// Acquires the shared lock if no process has the domain open. Of all processes that call this function at
+/// one time, only the holder of the domain's lock of creation can succeed. A process that opens the domain
+/// without `O_EXCL` between the test and `share` counts as the second to open it.
+fn hold_first(registry: &Registry, id: DomainId) -> Result<(), Errno> {
+    let creation = id.creation_at();
+    if !registry.lock_byte(creation, true)? {
+        return Err(EINVAL);
     }
-    // Other processes hold shared locks. An exclusive lock is held only for a moment, by a process that tests
-    // whether it is the first.
-    while !registry.lock_byte(at, false)? {
-        if begin.elapsed() > PATIENCE {
-            return Err(EAGAIN);
-        }
-        std::thread::yield_now();
+    reach(Point::DomainAlone);
+    let held = match registry.is_byte_locked(id.lock_at()) {
+        Ok(false) => share(registry, id),
+        Ok(true) => Err(EINVAL),
+        Err(error) => Err(error.into()),
+    };
+    // A failure does not matter, because the lock ends when the process exits.
+    let _ = registry.unlock_byte(creation);
+    held
+}
+
+fn share(registry: &Registry, id: DomainId) -> Result<(), Errno> {
+    if !registry.lock_byte(id.lock_at(), false)? {
+        // No process with this build of the library locks the byte exclusively.
+        return Err(Errno(libc::EBUSY));
     }
     reach(Point::DomainLocked);
     Ok(())

@@ -81,6 +81,8 @@ impl Qp {
                 });
                 Some(found).filter(|found| found.check != Check::Changed)
             }
+            // An exited process posts no RECVs.
+            DropCause::NoRecv if !self.is_to_group(request) => diagnosis::ended(process, dest_qpn),
             DropCause::RecvTooSmall => {
                 let header = if self.qp_type() == QpType::Ud { GRH_BYTES } else { 0 };
                 diagnosis::too_long(process, dest_qpn, u64::from(header) + u64::from(request.len))
@@ -88,7 +90,9 @@ impl Qp {
             _ => None,
         };
         let cause = match known {
-            DropCause::Unknown | DropCause::OutOfReach => found.map_or(known, |found| found.drop_cause()),
+            DropCause::Unknown | DropCause::OutOfReach | DropCause::NoRecv => {
+                found.map_or(known, |found| found.drop_cause())
+            }
             known => known,
         };
         let (number, name, from) = (request.number, request.op.name(), self.num());

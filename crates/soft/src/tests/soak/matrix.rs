@@ -47,9 +47,6 @@ impl Row {
             (Role::Asker | Role::Owner, Harm::Stop | Harm::Hold | Harm::Idle) => None,
             (Role::Asker | Role::Owner, _) => Some("Poster and Receiver test it"),
             (_, Harm::Hold | Harm::Idle) => Some("Asker and Owner test it"),
-            (Role::Receiver, Harm::Stop) if self.point == Point::DomainAlone => {
-                Some("other processes must retry")
-            }
             (Role::Poster | Role::Faulter | Role::Receiver, Harm::FullShm) => Some("writes nothing there"),
             (Role::Poster | Role::Faulter | Role::Joiner | Role::Leaver, Harm::Hostile) => {
                 Some("no process reads its segment")

@@ -1,9 +1,8 @@
 //! Uses objects that belong to the whole fabric: multicast groups and XRC domains.
 
-use super::super::own_time::OwnTime;
 use super::parts::{Queue, try_queue};
 use super::watch::Watch;
-use crate::errno::{EAGAIN, EINVAL};
+use crate::errno::EINVAL;
 use crate::fabric::domains::Opening;
 use crate::fabric::process::Process;
 use crate::memory::groups::Group;
@@ -19,8 +18,6 @@ const GROUP: Group = Group { gid: Gid([0xff; 16]), lid: 0xc0de };
 const RECVS: u64 = 16;
 /// The most datagrams to send, a millisecond apart, until one arrives.
 const TIMES: u32 = 3000;
-/// The longest time for which another process may keep this process from opening a domain.
-const COMES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Joins a group with members in other processes, receives a datagram that was sent to the group, and leaves
 /// it. `room` is the buffer for the datagram's header.
@@ -70,17 +67,12 @@ fn comes(member: &Queue, from: u32, room: Sge) -> bool {
 
 /// Opens and closes a domain that other processes open and close too.
 pub(super) fn use_domain(process: &Process, is_exclusive: bool, watch: &mut Watch) {
-    let begin = OwnTime::start();
-    loop {
-        let Ok(file) = File::open("/proc/self/exe") else { return };
-        let opening = Opening { file: Some(file), creates: true, is_exclusive };
-        match process.open_domain(opening) {
-            Ok(domain) => return process.close_domain(&domain),
-            // Another process has the domain open.
-            Err(EINVAL) if is_exclusive => return,
-            // Another process is just testing whether any other process has the domain open.
-            Err(EAGAIN) if begin.elapsed() < COMES_WITHIN => {}
-            Err(errno) => return watch.say(format!("opening a domain gives {}", errno.0)),
-        }
+    let Ok(file) = File::open("/proc/self/exe") else { return };
+    let opening = Opening { file: Some(file), creates: true, is_exclusive };
+    match watch.timed("open domain", || process.open_domain(opening)) {
+        Ok(domain) => process.close_domain(&domain),
+        // Another process has the domain open.
+        Err(EINVAL) if is_exclusive => {}
+        Err(errno) => watch.say(format!("opening a domain gives {}", errno.0)),
     }
 }
