@@ -1,8 +1,8 @@
 //! The forecast of the time left is within a factor of two from half-time on.
 //!
-//! `cargo xtask long` checks this on an idle machine, and sets `DOORBELL_FORECASTS`. Other programs change the
-//! speed of a run while it lasts, so the usual test only finds commands of which more than a quarter of the
-//! forecasts are off by a factor of [`LOADED`].
+//! `cargo xtask long` checks this on an idle machine, and sets `DOORBELL_FORECASTS`. Other programs change
+//! the speed of a run while it lasts, so the usual test only finds commands of which more than a quarter of
+//! the forecasts are off by a factor of [`LOADED`].
 //!
 //! The clock is the processor time of this process, because other processes slow down the wall-clock time of
 //! some runs more than of others. So this file has a single test, and makes one run at a time.
