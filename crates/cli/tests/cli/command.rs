@@ -617,7 +617,8 @@ fn parameters_are_set_and_said_to_be() {
     let chosen = json(&format!("{asked} --json"))["workload"]["strategy"].as_str().unwrap().to_owned();
     let row = format!("strategy        `{chosen}`, chosen by `auto` on this profile");
     assert!(chosen != "auto" && stdout(&text).contains(&row), "{text:?}");
-    assert!(!stdout(&text).contains("strategy auto"), "{text:?}");
+    // The command that measures percentiles repeats the options.
+    assert!(!stdout(&text).replace("--strategy auto", "").contains("strategy auto"), "{text:?}");
 
     let groups = file("set.toml", "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\n");
     let of_group = json(&format!("limits {} --set 1:tx.send_ns=20 --json", groups.display()));
