@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Exit};
 use crate::output::Output;
-use crate::plot::{Drawn, Figure};
+use crate::plot::{DrawnCurve, Figure};
 use doorbell_lab::Quantile;
 use doorbell_reproduce::Curve;
 use std::fmt::Write;
@@ -70,7 +70,7 @@ pub(crate) fn curves<'a>(named: impl Iterator<Item = (String, &'a [Quantile])>) 
 fn svg<'a>(named: impl Iterator<Item = (String, &'a [Quantile])>) -> Result<Option<String>, Exit> {
     let curves = curves(named);
     let title = "Distribution of latency".to_owned();
-    let curves = curves.iter().map(Drawn::from).collect();
+    let curves = curves.iter().map(DrawnCurve::from).collect();
     Figure { title, claims: Vec::new(), curves }.svg().map_err(Exit::failed)
 }
 

@@ -1,6 +1,5 @@
 //! Command-line flags. They are made from the fields of workloads and systems.
 
-use crate::help::VALUES;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
@@ -8,6 +7,16 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// Forms of values, each with its meaning. `doorbell_schema::NumberUnit` reads the numbers.
+pub(crate) const VALUES: &str = "\
+Values:
+  bytes               4096, 4k, 4KiB: powers of 1024, as in fio; 4KB is refused
+  counts, rates       45000000, 45M, 45e6, 45_000_000: powers of 1000
+  thousandths         50, or as 5%
+  shares and times    1%; 500ns, 5us, 2ms, 1s
+  values for --set    20, 0.5 or true: plain numbers in the parameter's unit
+  names               also READ, RC; cas is compare-swap, faa is fetch-add";
 
 /// A verbs workload, from a file and flags that override it.
 pub(crate) struct VerbArgs(FileAndFlags);

@@ -2,7 +2,8 @@
 //! the command line come first. `--help-all` lists all options, or all options of the named systems.
 
 use crate::flags::USUAL_LIVE;
-use crate::{mistake, screen};
+use crate::screen;
+use crate::typed::{self, all_said, canonical, named};
 use clap::{Arg, Command};
 use doorbell_lab::{SYSTEMS, SystemEntry, Workload};
 use doorbell_schema::{Field, FieldKind, one_of};
@@ -22,17 +23,7 @@ const WIDTH: usize = 80;
 /// Column at which descriptions begin.
 const INDENT: usize = 22;
 
-/// Forms of values, each with its meaning. `doorbell_schema::NumberUnit` reads the numbers.
-pub(crate) const VALUES: &str = "\
-Values:
-  bytes               4096, 4k, 4KiB: powers of 1024, as in fio; 4KB is refused
-  counts, rates       45000000, 45M, 45e6, 45_000_000: powers of 1000
-  thousandths         50, or as 5%
-  shares and times    1%; 500ns, 5us, 2ms, 1s
-  values for --set    20, 0.5 or true: plain numbers in the parameter's unit
-  names               also READ, RC; cas is compare-swap, faa is fetch-add";
-
-/// [`VALUES`] in short, for one screen.
+/// Forms of values in short, for one screen. `flags` has the long text.
 const SHORT_VALUES: &str = "\
 Values: bytes 4096, 4k, 4KiB (powers of 1024); counts and rates 45M, 45e6
 (powers of 1000); thousandths 50, 5%; shares 1%; times 5us; names READ, cas";
@@ -102,7 +93,7 @@ const RARE: [&str; 7] = ["pcap", "trace-from", "trace-ops", "shard", "merge", "f
 
 /// The help text that the command line asks for. `None` if clap's own text is as good.
 pub(crate) fn asked() -> Option<String> {
-    let (words, command) = (typed(), mistake::given());
+    let (words, command) = (typed::words(), typed::command());
     let named = named(&words);
     if words.iter().any(|word| word == "--help-all") {
         return Some(narrowed(command, &named)?.render_long_help().to_string());
@@ -112,59 +103,12 @@ pub(crate) fn asked() -> Option<String> {
     runs_workloads.then(|| on_one_screen(&command, &named, &words, lines))
 }
 
-/// The words of the command line. Words in quotes, such as a side of `compare`, are separate words, too.
-fn typed() -> Vec<String> {
-    let all = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    all.flat_map(|word| word.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
-}
-
 fn runs_verbs(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == Workload::verb.key)
 }
 
 fn runs_systems(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "system")
-}
-
-/// The values of an option, in order: each is the text after `=`, or the next word. A side of `compare` has
-/// options such as `system=rpc`.
-fn all_said<'w>(words: &'w [String], key: &str) -> Vec<&'w str> {
-    let option = format!("--{}", key.replace('_', "-"));
-    let value = |(at, word): (usize, &'w String)| match word.split_once('=') {
-        Some((name, value)) => (name == option || name == key).then_some(value),
-        None if *word == option => words.get(at + 1).map(String::as_str),
-        None => None,
-    };
-    words.iter().enumerate().filter_map(value).collect()
-}
-
-/// The name that a text means as the value of a field: for a field without names, the text itself.
-fn canonical<'t>(key: &str, text: &'t str) -> &'t str {
-    let field = doorbell_lab::fields().into_iter().find(|field| field.key == key);
-    let name = field.and_then(|field| match field.kind {
-        FieldKind::Name(names) => doorbell_schema::named(names, field.also, text),
-        _ => None,
-    });
-    name.unwrap_or(text)
-}
-
-/// The systems that the command line names.
-pub(crate) fn named_systems() -> Vec<&'static SystemEntry> {
-    named(&typed())
-}
-
-/// The systems that these words name: several if sides of `compare` name several, or if a task has several
-/// designs.
-fn named(words: &[String]) -> Vec<&'static SystemEntry> {
-    let design = all_said(words, "design").first().copied().map(|design| canonical("design", design));
-    let systems: Vec<&str> =
-        all_said(words, "system").into_iter().map(|system| canonical("system", system)).collect();
-    SYSTEMS.iter().filter(|entry| systems.iter().any(|system| is_meant(entry, system, design))).collect()
-}
-
-fn is_meant(entry: &SystemEntry, system: &str, design: Option<&str>) -> bool {
-    let designed = entry.design.is_some_and(|(does, own)| does == system && design.is_none_or(|d| d == own));
-    entry.name == system || designed
 }
 
 /// Whether one of these systems has the field. A system with a rate can have a load instead.

@@ -1,7 +1,7 @@
 //! Describes a mistake on the command line in one sentence: the mistake, where it is, and how to correct it.
 
 use crate::args::Args;
-use crate::help;
+use crate::typed;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use doorbell_schema::Field;
@@ -9,7 +9,7 @@ use std::error::Error;
 
 /// The sentence for an error of clap. Clap's own text has several lines.
 pub(crate) fn sentence(error: &clap::Error) -> String {
-    let command = given();
+    let command = typed::command();
     let said = |kind| error.get(kind).map(words).unwrap_or_default();
     // Clap says `--size <BYTES>`; the user typed `--size`.
     let option = said(ContextKind::InvalidArg).split(' ').next().unwrap_or_default().to_owned();
@@ -76,7 +76,7 @@ pub(crate) fn no_option(option: &str, command: &Command) -> String {
 /// The options that people look for under the name of `option`: those of the systems that the command line
 /// names. Without a system, the first one counts, because the options of verbs come first.
 fn synonyms(option: &str, options: &[String]) -> Vec<String> {
-    let systems = help::named_systems();
+    let systems = typed::named_systems();
     let fields: Vec<&'static Field> = match systems.as_slice() {
         [] => doorbell_lab::fields(),
         systems => systems.iter().flat_map(|entry| entry.fields.iter().copied()).collect(),
@@ -104,17 +104,6 @@ pub(crate) fn no_command(word: &str, command: &Command) -> String {
 fn meant(word: &str, names: &[&str]) -> String {
     let nearest = doorbell_schema::nearest(word, names.iter().copied());
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
-}
-
-/// The innermost existing subcommand that the command line names.
-pub(crate) fn given() -> Command {
-    let mut command = Args::command();
-    command.build();
-    for word in std::env::args_os().skip(1) {
-        let Some(below) = command.find_subcommand(&word).cloned() else { break };
-        command = below;
-    }
-    command
 }
 
 /// Name of the command with its parent commands, as typed.

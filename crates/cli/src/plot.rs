@@ -46,12 +46,12 @@ pub(crate) struct Figure<'a> {
     /// Claims of the experiment.
     pub(crate) claims: Vec<&'a ClaimReport>,
     /// Curves of the experiment.
-    pub(crate) curves: Vec<Drawn<'a>>,
+    pub(crate) curves: Vec<DrawnCurve<'a>>,
 }
 
 /// A curve with the marks of its points.
 #[derive(Clone)]
-pub(crate) struct Drawn<'a> {
+pub(crate) struct DrawnCurve<'a> {
     /// The curve. A point without a finite y is a gap.
     pub(crate) curve: &'a Curve,
     /// Intervals of y, each with its x.
@@ -61,9 +61,9 @@ pub(crate) struct Drawn<'a> {
     pub(crate) overload: Vec<f64>,
 }
 
-impl<'a> From<&'a Curve> for Drawn<'a> {
-    fn from(curve: &'a Curve) -> Drawn<'a> {
-        Drawn { curve, intervals: Vec::new(), overload: Vec::new() }
+impl<'a> From<&'a Curve> for DrawnCurve<'a> {
+    fn from(curve: &'a Curve) -> DrawnCurve<'a> {
+        DrawnCurve { curve, intervals: Vec::new(), overload: Vec::new() }
     }
 }
 
@@ -73,7 +73,7 @@ impl<'a> Figure<'a> {
         let path = format!("{paper}/{name}");
         Figure {
             claims: report.claims.iter().filter(|c| c.paper == paper && c.experiment == name).collect(),
-            curves: report.curves.iter().filter(|c| c.experiment == path).map(Drawn::from).collect(),
+            curves: report.curves.iter().filter(|c| c.experiment == path).map(DrawnCurve::from).collect(),
             title: format!("{path}: {title}"),
         }
     }
@@ -119,7 +119,7 @@ impl<'a> Figure<'a> {
     }
 
     /// The paper's numbers that belong to the curves of `panel`.
-    fn marks(&self, panel: &[&Drawn<'_>], names: &[&str]) -> Vec<Mark> {
+    fn marks(&self, panel: &[&DrawnCurve<'_>], names: &[&str]) -> Vec<Mark> {
         let of = |c: &&ClaimReport| {
             let mark = claims::marks().iter().find(|m| m.claim == c.id)?;
             let series = names.iter().position(|n| *n == mark.curve)?;
@@ -276,9 +276,9 @@ fn draw_legend(root: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
 }
 
 /// Groups the curves: curves of a group have equal axes and one profile.
-fn panels<'a>(curves: &'a [Drawn<'a>]) -> Vec<Vec<&'a Drawn<'a>>> {
-    let mut panels: Vec<Vec<&Drawn<'_>>> = Vec::new();
-    let axes = |c: &'a Drawn<'a>| (&c.curve.profile, &c.curve.x, &c.curve.y);
+fn panels<'a>(curves: &'a [DrawnCurve<'a>]) -> Vec<Vec<&'a DrawnCurve<'a>>> {
+    let mut panels: Vec<Vec<&DrawnCurve<'_>>> = Vec::new();
+    let axes = |c: &'a DrawnCurve<'a>| (&c.curve.profile, &c.curve.x, &c.curve.y);
     for curve in curves {
         match panels.iter_mut().find(|p| axes(p[0]) == axes(curve)) {
             Some(panel) => panel.push(curve),
@@ -307,7 +307,7 @@ enum Place {
 
 fn draw_panel(
     area: &Area<'_>,
-    curves: &[&Drawn<'_>],
+    curves: &[&DrawnCurve<'_>],
     names: &[&str],
     marks: &[Mark],
 ) -> Result<(), DrawError> {
@@ -356,7 +356,12 @@ fn mesh(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), DrawError> {
 }
 
 /// Draws a curve. `top` is the largest y of the panel.
-fn draw_curve(chart: &mut Chart<'_, '_>, of: &Drawn<'_>, series: usize, top: f64) -> Result<(), DrawError> {
+fn draw_curve(
+    chart: &mut Chart<'_, '_>,
+    of: &DrawnCurve<'_>,
+    series: usize,
+    top: f64,
+) -> Result<(), DrawError> {
     let finite = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
     for whole in of.curve.points.split(|p| !finite(p)) {
         if is_dashed(series) {
@@ -680,7 +685,7 @@ mod tests {
         let mut odd = curve("a < b & c", "cx3");
         odd.points.push((11.0, f64::INFINITY));
         let curves = [curve("READ", "cib"), curve("WRITE", "cib"), odd];
-        let curves = curves.iter().map(Drawn::from).collect();
+        let curves = curves.iter().map(DrawnCurve::from).collect();
         let figure = Figure { title: "made up".into(), claims: vec![], curves };
         let svg = figure.svg().unwrap().unwrap();
         assert_well_formed(&svg);
@@ -696,7 +701,7 @@ mod tests {
         with_gap.points[4].1 = f64::NAN;
         with_gap.points[9].1 = f64::NAN;
         let svg = |intervals: Vec<(f64, Range<f64>)>, overload: Vec<f64>| {
-            let curves = vec![Drawn { curve: &with_gap, intervals, overload }];
+            let curves = vec![DrawnCurve { curve: &with_gap, intervals, overload }];
             let figure = Figure { title: "made up".into(), claims: vec![], curves };
             figure.svg().unwrap().unwrap()
         };
@@ -753,8 +758,11 @@ mod tests {
         let mut transition = claim("atc16-read-transition-cib", Value::Number(7.0), Value::Number(7.0));
         let curves = [curve("READ", "cib")];
         let svg = |claim: &ClaimReport| {
-            let figure =
-                Figure { title: String::new(), claims: vec![claim], curves: vec![Drawn::from(&curves[0])] };
+            let figure = Figure {
+                title: String::new(),
+                claims: vec![claim],
+                curves: vec![DrawnCurve::from(&curves[0])],
+            };
             figure.svg().unwrap().unwrap()
         };
         assert!(svg(&transition).contains("paper: link-bound from here"));

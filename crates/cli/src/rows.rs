@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Prints rows in order. A row is printed as soon as it and all rows before it are known.
 pub(crate) struct Rows<'a, T> {
-    state: Mutex<State<'a, T>>,
+    state: Mutex<PrintState<'a, T>>,
 }
 
-struct State<'a, T> {
+struct PrintState<'a, T> {
     /// Rows that wait for a row before them.
     waiting: BTreeMap<usize, T>,
     /// Number of the next row.
@@ -23,11 +23,11 @@ struct State<'a, T> {
 impl<'a, T> Rows<'a, T> {
     /// Rows that `print` prints.
     pub(crate) fn new(print: impl FnMut(T) -> Result<(), Exit> + Send + 'a) -> Rows<'a, T> {
-        let state = State { waiting: BTreeMap::new(), next: 0, print: Box::new(print), failed: None };
+        let state = PrintState { waiting: BTreeMap::new(), next: 0, print: Box::new(print), failed: None };
         Rows { state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'a, T>> {
+    fn lock(&self) -> MutexGuard<'_, PrintState<'a, T>> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -57,7 +57,7 @@ impl<'a, T> Rows<'a, T> {
     }
 }
 
-impl<T> State<'_, T> {
+impl<T> PrintState<'_, T> {
     /// Removes the next row if it is known.
     fn take(&mut self) -> Option<T> {
         let row = self.waiting.remove(&self.next)?;

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::mistake;
+use crate::typed;
 use doorbell_launch::faults::BadFaults;
 use doorbell_launch::stats::Stats;
 use doorbell_launch::strict::Strict;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
     // Words after the program are the program's arguments. If the program's name begins with a dash, it is
     // probably a mistyped option of `doorbell run`.
     if let Some(option) = program.to_str().filter(|name| name.starts_with('-')) {
-        return Err(Exit::bad_input(mistake::no_option(option, &mistake::given())));
+        return Err(Exit::bad_input(mistake::no_option(option, &typed::command())));
     }
     Err(not_launched(&launch.run(program, arguments)))
 }

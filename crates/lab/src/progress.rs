@@ -13,11 +13,11 @@ const SAMPLES: usize = 64;
 /// A run's time is forecast from its virtual time, or else from its cost and from the times of other runs.
 pub struct Forecast {
     jobs: usize,
-    state: Mutex<State>,
+    state: Mutex<ForecastState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ForecastState {
     /// Costs of the planned runs that have not begun.
     waiting: Vec<f64>,
     /// Number of runs that will probably be planned later.
@@ -87,7 +87,7 @@ impl Forecast {
         Forecast { jobs: jobs.max(1), state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ForecastState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -133,7 +133,7 @@ impl Forecast {
     }
 }
 
-impl State {
+impl ForecastState {
     /// Seconds until all runs have ended.
     fn left(&self, now: f64, jobs: usize) -> Option<f64> {
         let mut all = self.finished;

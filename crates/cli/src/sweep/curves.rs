@@ -4,7 +4,7 @@
 use super::names::name;
 use crate::distribution;
 use crate::exit::Exit;
-use crate::plot::{Drawn, Figure};
+use crate::plot::{DrawnCurve, Figure};
 use doorbell_lab::sweep::{Axis, Point, Sweep};
 use doorbell_lab::{Duration, Share, Workload};
 use doorbell_reproduce::Curve;
@@ -94,11 +94,17 @@ fn is_of(series: Series<'_>, at: &BTreeMap<String, Value>) -> bool {
 }
 
 /// The marks of a curve.
-fn drawn<'a>(sweep: &Sweep, x: &Axis, series: Series<'_>, measure: &Measure, curve: &'a Curve) -> Drawn<'a> {
+fn drawn<'a>(
+    sweep: &Sweep,
+    x: &Axis,
+    series: Series<'_>,
+    measure: &Measure,
+    curve: &'a Curve,
+) -> DrawnCurve<'a> {
     let place = |point: &Point| position(point.at.get(&x.option)?);
     let intervals = points(sweep, series).filter_map(|p| Some((place(p)?, (measure.interval)(p)?)));
     let overload = points(sweep, series).filter(|p| p.found.interval.overload).filter_map(place);
-    Drawn { curve, intervals: intervals.collect(), overload: overload.collect() }
+    DrawnCurve { curve, intervals: intervals.collect(), overload: overload.collect() }
 }
 
 /// A value of an option, as users write it.
@@ -167,7 +173,7 @@ pub(super) fn svg(sweep: &Sweep) -> Result<String, Exit> {
     let figure = Figure {
         title: format!("Sweep over {title}"),
         claims: Vec::new(),
-        curves: with_marks.chain(cdfs.iter().map(Drawn::from)).collect(),
+        curves: with_marks.chain(cdfs.iter().map(DrawnCurve::from)).collect(),
     };
     let svg = figure.svg().map_err(Exit::failed)?;
     svg.ok_or_else(|| Exit::failed("a sweep has curves, but none was drawn"))

@@ -11,7 +11,7 @@ use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
 use doorbell_workload::{Profiles, Workload, WorkloadError};
-use fields::called;
+use fields::{BESIDE, called};
 use std::fmt;
 
 /// A request of a user.
@@ -22,9 +22,6 @@ pub enum Asked {
     /// A system, and the profiles of its machines.
     System(SystemWorkload, Box<Profiles>),
 }
-
-/// Fields that every system has besides its own parameters.
-const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 fn invalid<T>(message: String) -> Result<T, WorkloadError> {
     Err(WorkloadError::Invalid(message))

@@ -31,7 +31,7 @@ const WAITING: f64 = 0.5;
 const USED: f64 = 0.5;
 
 /// A bottleneck and its reason.
-struct Verdict {
+struct NearestResource {
     class: Resource,
     why: String,
     /// Whether reruns would probably find the same bottleneck.
@@ -39,11 +39,11 @@ struct Verdict {
 }
 
 /// A rule, which may not apply. The second argument names a machine.
-type Rule = fn(&Evidence, &dyn Fn(u32) -> String) -> Option<Verdict>;
+type Rule = fn(&Evidence, &dyn Fn(u32) -> String) -> Option<NearestResource>;
 
 /// The bottleneck, and whether it should be confirmed by reruns. `name` names a machine.
 pub(super) fn nearest(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Bottleneck {
-    let Verdict { class, why, sure } = if evidence.reached {
+    let NearestResource { class, why, sure } = if evidence.reached {
         of_reached(evidence, name)
     } else {
         let rules: [Rule; 4] = [of_caches, of_tags, of_busy, of_waiting];
@@ -78,11 +78,11 @@ impl Evidence {
 
 /// An open loop that completes all due operations. No resource raises its rate, and a core that polls is no
 /// limit.
-fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Verdict {
+fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> NearestResource {
     let top = evidence.stations.iter().find(|station| !station.is_core() && station.load >= BUSY);
     match top {
-        Some(top) => Verdict { class: top.class, why: used(top, name), sure: true },
-        None => Verdict {
+        Some(top) => NearestResource { class: top.class, why: used(top, name), sure: true },
+        None => NearestResource {
             class: Resource::Latency,
             why: format!("all operations that are due complete: {}", idle()),
             sure: true,
@@ -91,7 +91,7 @@ fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Verdict {
 }
 
 /// Misses in caches, if the rate would be far higher without them.
-fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<NearestResource> {
     let gains = (0..CACHES.len()).map(|at| (at, evidence.gain(at)));
     let (at, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let own = evidence.busy().map(|top| top.own() / top.load);
@@ -113,7 +113,7 @@ fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdic
             percent(evidence.stalled[at])
         ),
     };
-    Some(Verdict { class: CACHES[at], why, sure })
+    Some(NearestResource { class: CACHES[at], why, sure })
 }
 
 impl Evidence {
@@ -131,7 +131,7 @@ impl Evidence {
 
 /// DMA reads that wait for tags. A tag is in use during a PCIe round trip. So faster PCIe helps, too, and
 /// twice as many tags help only as far as other resources allow.
-fn of_tags(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+fn of_tags(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<NearestResource> {
     let top = evidence.top()?;
     // Behind a busy part, reads keep their tags for longer, so more tags do not help.
     if evidence.tags < SHORT || top.load >= BUSY {
@@ -146,41 +146,41 @@ fn of_tags(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict>
         percent(evidence.tags),
         used_part(top, name)
     );
-    Some(Verdict { class, why, sure: true })
+    Some(NearestResource { class, why, sure: true })
 }
 
 /// More tags limit the rate, rather than PCIe latency, if the binary logarithm of their gain exceeds this.
 const TAGS: f64 = 0.85;
 
 /// A part that is busy.
-fn of_busy(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+fn of_busy(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<NearestResource> {
     let top = evidence.busy()?;
     let second = evidence.second(top);
     // Another class with an almost equal load may limit the rate instead.
     let sure = second < BUSY || top.load - second >= CLOSE;
-    Some(Verdict { class: top.class, why: used(top, name), sure })
+    Some(NearestResource { class: top.class, why: used(top, name), sure })
 }
 
 /// Nothing is busy, but enough operations are outstanding.
-fn of_waiting(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Verdict> {
+fn of_waiting(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<NearestResource> {
     let sure = !evidence.stalls_unknown;
     if evidence.reads > evidence.window && evidence.reads >= WAITING {
         let why = format!(
             "the READs and atomics that QPs may have outstanding: the rate is {} of the most that they allow",
             percent(evidence.reads)
         );
-        return Some(Verdict { class: Resource::OutstandingReads, why, sure });
+        return Some(NearestResource { class: Resource::OutstandingReads, why, sure });
     }
     let top = evidence.top()?;
     if evidence.window == 0.0 || evidence.window >= WAITING || top.load < USED {
         return None;
     }
     let why = format!("{}; operations wait for most of their latency", used(top, name));
-    Some(Verdict { class: top.class, why, sure })
+    Some(NearestResource { class: top.class, why, sure })
 }
 
 /// Too few operations are outstanding, or the program thinks for too long.
-fn of_latency(evidence: &Evidence) -> Verdict {
+fn of_latency(evidence: &Evidence) -> NearestResource {
     let why = match evidence.turn {
         Some(Turn { all_ns, think_ns }) if think_ns > all_ns / 2.0 => format!(
             "think time takes {think_ns:.0} of the {all_ns:.0} ns from one post to the next in its place, and \
@@ -193,7 +193,11 @@ fn of_latency(evidence: &Evidence) -> Verdict {
         ),
         None => "too few operations are outstanding".to_owned(),
     };
-    Verdict { class: Resource::Latency, why: format!("{}: {why}", idle()), sure: !evidence.stalls_unknown }
+    NearestResource {
+        class: Resource::Latency,
+        why: format!("{}: {why}", idle()),
+        sure: !evidence.stalls_unknown,
+    }
 }
 
 fn idle() -> String {

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Known results, and runs that are wanted. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Known {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<KnownState>>,
     /// Store that keeps results between processes, if there is one.
     stored: Option<Arc<Stored>>,
 }
 
 #[derive(Default)]
-struct State {
+struct KnownState {
     known: HashMap<Key, Result<Arc<Outcome>, SimulateError>>,
     /// Wanted runs with their names, in the order of the requests.
     wanted: Vec<(Run, String)>,
@@ -41,7 +41,7 @@ impl Known {
         self.stored.as_ref().map(|stored| stored.taken())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KnownState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 

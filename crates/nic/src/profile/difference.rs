@@ -46,11 +46,11 @@ pub enum Difference<'a> {
 }
 
 /// A value with its unit.
-struct Shown(f64, Unit);
+struct ShownValue(f64, Unit);
 
-impl fmt::Display for Shown {
+impl fmt::Display for ShownValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown(value, unit) = self;
+        let ShownValue(value, unit) = self;
         match unit {
             Unit::Flag => write!(f, "{}", *value != 0.0),
             Unit::Count => write!(f, "{value}"),
@@ -67,14 +67,19 @@ impl fmt::Display for Difference<'_> {
                 write!(f, "generation is {here}, but the measurements support {measured}")
             }
             Difference::Value { parameter: Parameter { name, value, unit, .. }, measured } => {
-                let (here, measured) = (Shown(*value, *unit), Shown(*measured, *unit));
+                let (here, measured) = (ShownValue(*value, *unit), ShownValue(*measured, *unit));
                 write!(f, "{name} is {here}, but the measurements support {measured}")
             }
             Difference::OtherHost { parameter: Parameter { name, value, unit, .. }, host, own } => {
-                write!(f, "{name} is {}, but {host} has {}", Shown(*value, *unit), Shown(*own, *unit))
+                write!(
+                    f,
+                    "{name} is {}, but {host} has {}",
+                    ShownValue(*value, *unit),
+                    ShownValue(*own, *unit)
+                )
             }
             Difference::Set { parameter: Parameter { name, value, unit, .. }, instead_of } => {
-                let (here, own) = (Shown(*value, *unit), Shown(*instead_of, *unit));
+                let (here, own) = (ShownValue(*value, *unit), ShownValue(*instead_of, *unit));
                 write!(f, "{name} is set by you to {here}, instead of {own}")
             }
             Difference::Added(parameter) => {
