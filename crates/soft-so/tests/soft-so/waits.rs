@@ -471,10 +471,10 @@ impl Run {
         let pid = self.child.id() as libc::pid_t;
         let status = self.child.wait().expect("it ends");
         assert_eq!(status.signal(), Some(signal), "{status}");
-        if !is_for_group {
-            // SAFETY: the function takes only numbers. The waiting process outlives its parent.
-            unsafe { libc::kill(-pid, libc::SIGKILL) };
-        }
+        // The waiting process outlives its parent if it got no signal, or took two pending signals as one.
+        let last = if is_for_group { signal } else { libc::SIGKILL };
+        // SAFETY: the function takes only numbers. The group may be empty.
+        unsafe { libc::kill(-pid, last) };
         let lines = self.lines.iter().filter_map(|line| line.strip_prefix("doorbell: ").map(str::to_owned));
         lines.collect()
     }
