@@ -32,6 +32,7 @@ mod simulate;
 mod sweep;
 mod table;
 mod trace;
+mod waterfall;
 mod workload;
 
 use args::{Args, Command};
