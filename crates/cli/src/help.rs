@@ -263,7 +263,12 @@ fn headed(heading: &str, rows: Vec<String>) -> Vec<String> {
 fn after(command: &Command, named: &[&SystemEntry]) -> Vec<String> {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let all = match named {
-        [one] => format!("All options of this system: {name} --system {} --help-all", one.name),
+        [one] => {
+            let (title, of) =
+                ("All options of this system:", format!("{name} --system {} --help-all", one.name));
+            let fits = title.len() + 1 + of.len() <= WIDTH;
+            if fits { format!("{title} {of}") } else { format!("All its options: {of}") }
+        }
         _ => format!("All {} options: {name} --help-all", options(command).count()),
     };
     let of_systems = runs_systems(command) && named.is_empty();

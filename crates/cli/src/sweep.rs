@@ -16,7 +16,7 @@ use crate::report;
 use crate::rows::Rows;
 use crate::screen;
 use crate::table::{Align, Stream};
-use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Plan, Point, Sweep, merge};
+use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Point, Sweep, merge};
 use doorbell_lab::{Certainty, Control, Known};
 use doorbell_nic::{Digits, counted};
 use layout::SweepLayout;
@@ -52,7 +52,7 @@ fn swept(args: &SweepArgs) -> Result<(), Exit> {
     let measure = || draft.measure(&known, &control);
     let plan = progress::until(&interrupt, measure, || Ok(())).map_err(Exit::of_sweep)?;
     let rows = args.find.is_none().then(|| rows(args, layout, &files, &bar));
-    let out = Out { args, bar: &bar, rows, files: &files, note: by_dma(&plan) };
+    let out = Out { args, bar: &bar, rows, files: &files };
     let run = || match args.p99_under.filter(|_| args.find.is_some()) {
         Some(bound) => plan.knee(Bound(bound), &known, &control),
         None => plan.run(args.shard, &known, &control, &|at, point| out.put(at, point)),
@@ -129,8 +129,6 @@ struct Out<'a> {
     /// The rows that are printed as they come; `None` for a search, whose points are sorted at its end.
     rows: Option<Rows<'a, Point>>,
     files: &'a SweepFiles,
-    /// A note that follows the table.
-    note: String,
 }
 
 impl Out<'_> {
@@ -151,7 +149,6 @@ impl Out<'_> {
         // If rows have been printed, the table is complete.
         let has_table = self.rows.is_some() && !sweep.points.is_empty();
         let mut text = if has_table { notes(sweep) } else { report(sweep) };
-        text += &self.note;
         if sweep.knee.is_none() && is_unfinished(sweep, self.args) {
             text += "\nNo knee is known: the search was stopped before it finished.\n";
         }
@@ -233,8 +230,9 @@ const NAMED: usize = 5;
 
 /// A note about points whose payload would fit into WQEs, but is read by DMA; empty if there are none. Rates
 /// and latencies jump where this choice changes.
-fn by_dma(plan: &Plan) -> String {
-    let points = plan.by_dma();
+fn by_dma(sweep: &Sweep, points: &[&Point]) -> String {
+    let points: Vec<String> =
+        points.iter().filter(|point| point.by_dma).map(|point| name(sweep, point)).collect();
     let named = match points.len() {
         0 => return String::new(),
         n if n > NAMED => format!("{}, and {} more", points[..NAMED].join("; "), n - NAMED),
@@ -303,6 +301,7 @@ fn notes(sweep: &Sweep) -> String {
     text += &noted(sweep, &points, &format!("* {}", report::MAY_DIFFER), of(false));
     text += &noted(sweep, &points, report::NO_LATENCY, |interval| interval.no_latency.clone());
     text += &noted(sweep, &points, report::NO_PERCENTILE, |interval| interval.no_percentile.clone());
+    text += &by_dma(sweep, &points);
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
     }

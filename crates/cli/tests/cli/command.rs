@@ -589,7 +589,8 @@ fn parameters_are_set_and_said_to_be() {
         let of = |l: &&serde_json::Value| l["resource"] == "nic-tx-pu";
         json["limits"].as_array().unwrap().iter().find(of).unwrap()["mops"].as_f64().unwrap()
     };
-    const LIMITS: &str = "limits --verb write --batch 16 --json";
+    // The usual choice of inline payload depends on the parameters.
+    const LIMITS: &str = "limits --verb write --batch 16 --inline --json";
     let plain = json(LIMITS);
     let set = json(&format!("{LIMITS} --set tx.fetched_wqe_ns=1 --set tx.send_ns=20"));
     assert_eq!(set["workload"]["set"].to_string(), r#"{"tx.fetched_wqe_ns":1,"tx.send_ns":20}"#);

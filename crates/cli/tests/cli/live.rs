@@ -138,21 +138,27 @@ fn what_a_server_computes_is_computed() {
     }
 }
 
-/// Interrupts the command when it has sockets, because its run over TCP has then begun.
+/// Interrupts the command when it has a socket of TCP, because its run over TCP has then begun. The handler
+/// of signals has sockets of another kind.
 #[test]
 fn an_interrupted_run_keeps_what_is_finished() {
     let mut command = doorbell();
     command.args(["live", "--system", "touch", "--warmup", "1ms", "--duration", "1s", "--json"]);
     command.arg("--lib").arg(library()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("doorbell runs");
-    let files = format!("/proc/{}/fd", child.id());
-    let is_socket = |to: PathBuf| to.to_string_lossy().starts_with("socket:");
-    let has_sockets = || {
-        let mut files =
-            std::fs::read_dir(&files).expect("it runs").filter_map(|file| file.ok()?.path().read_link().ok());
-        files.any(is_socket)
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let inodes_of_tcp = || -> Vec<String> {
+        let text = std::fs::read_to_string(process.join("net/tcp")).expect("it runs");
+        let inode = |line: &str| line.split_whitespace().nth(9).map(str::to_owned);
+        text.lines().skip(1).filter_map(inode).collect()
     };
-    while !has_sockets() {
+    let has_tcp = || {
+        let tcp = inodes_of_tcp();
+        let files = std::fs::read_dir(process.join("fd")).expect("it runs");
+        let mut links = files.filter_map(|file| file.ok()?.path().read_link().ok());
+        links.any(|link| tcp.iter().any(|inode| link.to_string_lossy() == format!("socket:[{inode}]")))
+    };
+    while !has_tcp() {
         std::thread::yield_now();
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

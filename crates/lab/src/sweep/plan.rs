@@ -94,19 +94,10 @@ impl Plan {
         self.over.iter().map(axis).collect()
     }
 
-    /// Names of the points at which payload would fit into WQEs, but is read by DMA, because no option states
-    /// the choice and DMA is faster.
-    pub fn by_dma(&self) -> Vec<&str> {
+    /// Whether an option states if payload is inline.
+    fn states_inline(&self) -> bool {
         let states = |key| self.given.get(key).is_some() || self.over.iter().any(|over| over.key() == key);
-        if states("inline") || states("inline_up_to") {
-            return Vec::new();
-        }
-        let is_by_dma = |run: &Run| {
-            let classes = run.as_verbs().map_or_else(Vec::new, |w| w.classes());
-            classes.iter().any(|class| class.workload.dma_gain(&run.profiles).is_some())
-        };
-        let named = self.runs.iter().filter(|(_, run)| run.as_ref().is_ok_and(is_by_dma));
-        named.map(|(name, _)| name.as_str()).collect()
+        states("inline") || states("inline_up_to")
     }
 
     /// Options that all points share.
@@ -193,7 +184,7 @@ impl Plan {
     pub(super) fn point(&self, number: usize, values: &[Value], run: &Run, ran: Outcome) -> Point {
         let loaded = |loads: &Loads| loads.of(&self.given_at(values).ok()?.1).ok()?;
         let load = self.loads.as_ref().and_then(loaded);
-        Point::of(number, self.at(values), load, run, Found::of(ran, self.explain))
+        Point::of(number, self.at(values), load, (run, self.states_inline()), Found::of(ran, self.explain))
     }
 
     pub(super) fn at(&self, values: &[Value]) -> BTreeMap<String, serde_json::Value> {

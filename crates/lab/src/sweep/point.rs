@@ -19,6 +19,10 @@ pub struct Point {
     /// QPs in use on the NIC that has most of them; absent for systems, and if a machine has several NICs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qps_per_nic: Option<u64>,
+    /// Whether payload would fit into WQEs, but is read by DMA, because no option states the choice and DMA
+    /// is faster. Rates and latencies jump where this choice changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_dma: bool,
     /// The load of the point's open loop, and its capacity; absent if no load was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Loaded>,
@@ -35,16 +39,24 @@ fn qps_per_nic(run: &Run) -> Option<u64> {
     one_nic.then(|| most_qps(w))
 }
 
+/// Whether some payload is read by DMA only because DMA is faster.
+fn is_by_dma(run: &Run) -> bool {
+    let classes = run.as_verbs().map_or_else(Vec::new, |w| w.classes());
+    classes.iter().any(|class| class.workload.dma_gain(&run.profiles).is_some())
+}
+
 impl Point {
-    /// A point, once its run has a result.
+    /// A point, once its run has a result. `states_inline` tells whether an option states if payload is
+    /// inline.
     pub(super) fn of(
         number: usize,
         at: BTreeMap<String, serde_json::Value>,
         load: Option<Loaded>,
-        run: &Run,
+        (run, states_inline): (&Run, bool),
         found: Found,
     ) -> Point {
-        Point { number, at, qps_per_nic: qps_per_nic(run), load, found }
+        let by_dma = !states_inline && is_by_dma(run);
+        Point { number, at, qps_per_nic: qps_per_nic(run), by_dma, load, found }
     }
 
     /// The value of an option, as users write it.

@@ -135,6 +135,7 @@ pub(super) fn one_core_send(profile: &Profile, batch: u32, qps: u32) -> Workload
         threads: Some(1),
         qps: Some(qps),
         size: Some(UD_PAYLOAD),
+        inline: inline(profile, Verb::Send, UD_PAYLOAD),
         ..Workload::default()
     };
     briefly(brief(profile), workload)
