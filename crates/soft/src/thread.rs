@@ -8,12 +8,13 @@ use crate::sync::{Anew, thread_id};
 use std::ffi::CStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
 
 /// The IDs of the running threads of this library.
 static RUNNING: Anew<Vec<u32>> = Anew::new(Vec::new());
 
 /// The number of this process's threads that are not threads of this library. A thread of this library counts
-/// as another one for a moment when it begins or ends. `None` if /proc does not show the threads.
+/// as another one for a moment when it ends. `None` if /proc does not show the threads.
 pub(crate) fn threads_of_program() -> Option<usize> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
     let ids: Vec<u32> = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect();
@@ -26,7 +27,12 @@ type ThreadBody = Box<dyn FnOnce() + Send>;
 /// Stack size, in bytes. It is small because the threads call no function of the program.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Starts a thread in which all signals are blocked.
+/// Starts a thread in which all signals are blocked. Returns when the thread is known and has allocated.
+///
+/// Programs such as libfabric, UCX and Open MPI overwrite the code of munmap(2) when they begin, because they
+/// watch which memory is unmapped. A thread that is in the call then returns into the middle of an
+/// instruction. A thread's first allocation makes an arena, which needs munmap(2), so this function waits for
+/// it.
 ///
 /// # Errors
 ///
@@ -36,7 +42,17 @@ pub(crate) fn spawn(name: &'static CStr, run: impl FnOnce() + Send + 'static) ->
 }
 
 fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(run)));
+    let (begins, begun) = channel();
+    let body = move || {
+        drop(std::hint::black_box(Box::new(0_u8)));
+        RUNNING.lock().push(thread_id());
+        let _ = begins.send(());
+        // The panic hook has already reported the panic. The program continues without this thread, as after
+        // a panic in a thread of std.
+        let _ = catch_unwind(AssertUnwindSafe(run));
+        RUNNING.lock().retain(|id| *id != thread_id());
+    };
+    let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(body)));
     // SAFETY: the signal sets are on this stack and are filled in before they are read. At the end this
     // thread has its previous signal mask again. `begin` takes over `run`, which nothing else refers to.
     let error = unsafe {
@@ -55,6 +71,7 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
                 libc::pthread_setname_np(thread, name.as_ptr());
                 libc::pthread_detach(thread);
             }
+            begun.recv().expect("the thread sends before it runs anything that may panic");
             Ok(())
         }
         Err(error) => {
@@ -87,18 +104,13 @@ unsafe fn create(stack_bytes: usize, run: *mut ThreadBody) -> io::Result<libc::p
 extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `spawn_on` made the pointer from a box, for this thread alone.
     let run = unsafe { Box::from_raw(run.cast::<ThreadBody>()) };
-    RUNNING.lock().push(thread_id());
-    // The panic hook has already reported the panic. The program continues without this thread, as after a
-    // panic in a thread of std.
-    let _ = catch_unwind(AssertUnwindSafe(*run));
-    RUNNING.lock().retain(|id| *id != thread_id());
+    run();
     std::ptr::null_mut()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
 
     #[test]
     fn a_thread_has_its_name_and_no_signals_and_may_panic() {
@@ -124,8 +136,9 @@ mod tests {
             let _ = ended.recv();
         };
         spawn(c"known", run).expect("there is room");
+        let known = RUNNING.lock().clone();
         let id = hears.recv().expect("it says so");
-        assert!(RUNNING.lock().contains(&id));
+        assert!(known.contains(&id), "it is known at once");
         assert!(threads_of_program().is_some_and(|count| count >= 1), "this thread is none of them");
         drop(ends);
         while RUNNING.lock().contains(&id) {

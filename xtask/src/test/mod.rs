@@ -1,5 +1,6 @@
 //! The checks that must pass before a change is merged.
 
+mod failures;
 mod instructions;
 mod processor;
 mod quick;
@@ -15,20 +16,27 @@ pub(crate) use summary::{CheckStep, Meter, run_steps};
 
 use crate::command::{Task, failed, run};
 use crate::{book, packages, prose, rxe, wheels};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 /// Checks that `cargo run --release`, as in the README, selects the right program and builds it.
 fn the_command() -> Task<()> {
     run(&mut cargo(&["run", "--quiet", "--release", "--", "--version"]))
 }
 
-/// Runs all tests. If the packages of real programs are installed, their tests must not be skipped.
+/// Runs all tests, and repeats the messages of failed tests. If the packages of real programs are installed,
+/// their tests must not be skipped.
 fn tests() -> Task<()> {
     let mut tests = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
     if packages::has_tested_programs() {
         tests.env("DOORBELL_PROGRAMS", "installed");
     }
-    run(&mut tests)
+    let begin = |why| failed("cargo test", why);
+    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(begin)?;
+    let output = child.stdout.take().expect("standard output is a pipe");
+    let output = failures::copy(output, std::io::stdout()).map_err(begin)?;
+    let status = child.wait().map_err(begin)?;
+    let messages = failures::of_output(&String::from_utf8_lossy(&output));
+    if status.success() { Ok(()) } else { Err(failed("cargo test", format!("{status}{messages}"))) }
 }
 
 fn soft_roce() -> Task<()> {

@@ -36,6 +36,14 @@ fn program() {
     let mut status = 0;
     // SAFETY: the child is ours, and the variable is a local one.
     while unsafe { libc::waitpid(child, &mut status, 0) } != child {}
+    if libc::WIFSIGNALED(status) {
+        // The signal may have ended the child while this process handled its first SIGINT.
+        // SAFETY: the functions take only numbers.
+        unsafe {
+            libc::signal(libc::WTERMSIG(status), libc::SIG_DFL);
+            libc::raise(libc::WTERMSIG(status));
+        }
+    }
     std::process::exit(if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 1 });
 }
 
@@ -463,18 +471,28 @@ impl Run {
     /// then.
     fn end_by(self, signal: c_int, is_for_group: bool) -> Vec<String> {
         self.send(signal, is_for_group);
-        self.lines_until_end(signal, is_for_group)
+        self.lines_until_end(signal)
+    }
+
+    /// Sends a signal to the whole group until the run ends. A process takes several pending signals as one,
+    /// so the number of signals that end the run is unknown. Returns the lines that Doorbell prints until
+    /// then.
+    fn end_by_several(mut self, signal: c_int) -> Vec<String> {
+        while self.child.try_wait().expect("it is our child").is_none() {
+            self.send(signal, true);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.lines_until_end(signal)
     }
 
     /// Waits until this signal has ended the run. Returns the lines that Doorbell prints until then.
-    fn lines_until_end(mut self, signal: c_int, is_for_group: bool) -> Vec<String> {
+    fn lines_until_end(mut self, signal: c_int) -> Vec<String> {
         let pid = self.child.id() as libc::pid_t;
         let status = self.child.wait().expect("it ends");
         assert_eq!(status.signal(), Some(signal), "{status}");
         // The waiting process outlives its parent if it got no signal, or took two pending signals as one.
-        let last = if is_for_group { signal } else { libc::SIGKILL };
         // SAFETY: the function takes only numbers. The group may be empty.
-        unsafe { libc::kill(-pid, last) };
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
         let lines = self.lines.iter().filter_map(|line| line.strip_prefix("doorbell: ").map(str::to_owned));
         lines.collect()
     }
@@ -531,16 +549,12 @@ fn a_wait_is_explained_before_a_second_signal_ends_the_run() {
     run.send(libc::SIGINT, true);
     // The run goes on, so the line comes from the first signal.
     run.line_with(&parts);
-    let lines = run.end_by(libc::SIGINT, true);
+    let lines = run.end_by_several(libc::SIGINT);
     assert!(!lines.iter().any(|line| has_parts(line, &parts)), "explained twice: {lines:?}");
-    // The second signal comes at once. Pending signals are one signal, so another one may be needed.
-    let mut run = Run::new(&[], "handles");
+    // The second signal comes at once.
+    let run = Run::new(&[], "handles");
     run.line_with(&parts);
-    while run.child.try_wait().expect("it is our child").is_none() {
-        run.send(libc::SIGINT, true);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let lines = run.lines_until_end(libc::SIGINT, true);
+    let lines = run.end_by_several(libc::SIGINT);
     assert_eq!(lines.iter().filter(|line| has_parts(line, &parts)).count(), 1, "{lines:?}");
 }
 
