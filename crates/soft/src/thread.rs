@@ -8,7 +8,6 @@ use crate::sync::{Anew, thread_id};
 use std::ffi::CStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::channel;
 
 /// The IDs of the running threads of this library.
 static RUNNING: Anew<Vec<u32>> = Anew::new(Vec::new());
@@ -23,6 +22,20 @@ pub(crate) fn threads_of_program() -> Option<usize> {
 }
 
 type ThreadBody = Box<dyn FnOnce() + Send>;
+
+/// Tells the starter of a thread that the thread has begun. This is a semaphore because ThreadSanitizer sees
+/// semaphores of the C library, but not the atomics of std.
+struct Begins(*mut libc::sem_t);
+
+// SAFETY: the starter waits for the post, so the semaphore lives until then.
+unsafe impl Send for Begins {}
+
+impl Begins {
+    fn post(self) {
+        // SAFETY: the semaphore is initialised, and may end during the call once the starter has seen the post.
+        unsafe { libc::sem_post(self.0) };
+    }
+}
 
 /// Stack size, in bytes. It is small because the threads call no function of the program.
 const STACK_BYTES: usize = 256 << 10;
@@ -42,11 +55,15 @@ pub(crate) fn spawn(name: &'static CStr, run: impl FnOnce() + Send + 'static) ->
 }
 
 fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (begins, begun) = channel();
+    // SAFETY: the struct has integers, which may be zero until sem_init(3).
+    let mut begun: libc::sem_t = unsafe { std::mem::zeroed() };
+    let begins = Begins(&raw mut begun);
+    // SAFETY: the semaphore is on this stack, and nothing uses it yet.
+    unsafe { libc::sem_init(begins.0, 0, 0) };
     let body = move || {
         drop(std::hint::black_box(Box::new(0_u8)));
         RUNNING.lock().push(thread_id());
-        let _ = begins.send(());
+        begins.post();
         // The panic hook has already reported the panic. The program continues without this thread, as after
         // a panic in a thread of std.
         let _ = catch_unwind(AssertUnwindSafe(run));
@@ -71,7 +88,8 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
                 libc::pthread_setname_np(thread, name.as_ptr());
                 libc::pthread_detach(thread);
             }
-            begun.recv().expect("the thread sends before it runs anything that may panic");
+            // SAFETY: the semaphore is initialised. A signal may interrupt the wait.
+            while unsafe { libc::sem_wait(&raw mut begun) } != 0 {}
             Ok(())
         }
         Err(error) => {
@@ -111,6 +129,7 @@ extern "C" fn begin(run: *mut libc::c_void) -> *mut libc::c_void {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
 
     #[test]
     fn a_thread_has_its_name_and_no_signals_and_may_panic() {
