@@ -180,6 +180,9 @@ fn notes(c: &Comparison) -> String {
         for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {
             let _ = writeln!(text, "  {}: {doubt}", side.name);
         }
+        if let Some(clients) = side.found.as_ref().and_then(report::never_served) {
+            let _ = writeln!(text, "  {}: {}: {clients}.", side.name, report::NEVER_SERVED);
+        }
     }
     let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get("max_time"))));
     text += &report::about_latencies(timed);

@@ -2,9 +2,9 @@
 
 use crate::exit;
 use doorbell_lab::{
-    Capacity, Certainty, Duration, Ended, Found, Latency, MeasuredTime, Share, Timing, Until, Warmed,
+    Capacity, Certainty, Duration, Ended, Found, Latency, MeasuredTime, Served, Share, Timing, Until, Warmed,
 };
-use doorbell_nic::Digits;
+use doorbell_nic::{Digits, counted};
 use doorbell_schema::Settings;
 use serde::Deserialize;
 
@@ -127,6 +127,21 @@ pub(crate) const NO_LATENCY: &str = "There is no latency";
 
 /// Title of the reason for a missing percentile.
 pub(crate) const NO_PERCENTILE: &str = "The requested percentile is not known";
+
+/// Title of the note about clients that completed no operation.
+pub(crate) const NEVER_SERVED: &str = "Some clients were never served, so the latency does not cover them";
+
+/// The range of the clients' shares, each relative to an even share.
+pub(crate) fn shares(served: &Served) -> String {
+    format!("{} to {} of an even share", Digits(served.least, 2), Digits(served.most, 2))
+}
+
+/// Number of clients that completed no operation, and the shares of all clients; `None` if each client
+/// completed an operation.
+pub(crate) fn never_served(found: &Found) -> Option<String> {
+    let served = found.served.as_ref().filter(|served| served.never > 0)?;
+    Some(format!("{}; by client, {}", counted(served.never, "client"), shares(served)))
+}
 
 /// The overload, or the reason why the measured rate may differ from the long-run rate, in one sentence;
 /// `None` if there is neither.

@@ -17,7 +17,7 @@ use crate::rows::Rows;
 use crate::screen;
 use crate::table::{Align, Stream};
 use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Point, Sweep, merge};
-use doorbell_lab::{Certainty, Control, Known};
+use doorbell_lab::{Control, Found, Known};
 use doorbell_nic::{Digits, counted};
 use layout::SweepLayout;
 use names::{name, name_of};
@@ -295,12 +295,13 @@ fn notes(sweep: &Sweep) -> String {
     let timed = points.iter().map(|point| (&point.found, max_time(sweep, point)));
     let mut text = report::about_latencies(timed) + &capacities(sweep, &points);
     let of = |overload: bool| {
-        move |interval: &Certainty| interval.unsettled.clone().filter(|_| interval.overload == overload)
+        move |found: &Found| found.interval.unsettled.clone().filter(|_| found.interval.overload == overload)
     };
     text += &noted(sweep, &points, &format!("* {}", report::OVERLOAD), of(true));
     text += &noted(sweep, &points, &format!("* {}", report::MAY_DIFFER), of(false));
-    text += &noted(sweep, &points, report::NO_LATENCY, |interval| interval.no_latency.clone());
-    text += &noted(sweep, &points, report::NO_PERCENTILE, |interval| interval.no_percentile.clone());
+    text += &noted(sweep, &points, report::NO_LATENCY, |found| found.interval.no_latency.clone());
+    text += &noted(sweep, &points, report::NO_PERCENTILE, |found| found.interval.no_percentile.clone());
+    text += &noted(sweep, &points, report::NEVER_SERVED, report::never_served);
     text += &by_dma(sweep, &points);
     if let Some(knee) = &sweep.knee {
         let _ = write!(text, "\n{}", told(knee));
@@ -333,13 +334,8 @@ fn capacities(sweep: &Sweep, points: &[&Point]) -> String {
 }
 
 /// A title, and the points with a note `why`. Empty if there are none.
-fn noted(
-    sweep: &Sweep,
-    points: &[&Point],
-    title: &str,
-    why: impl Fn(&Certainty) -> Option<String>,
-) -> String {
-    let note = |point: &&Point| Some(format!("  {}: {}\n", name(sweep, point), why(&point.found.interval)?));
+fn noted(sweep: &Sweep, points: &[&Point], title: &str, why: impl Fn(&Found) -> Option<String>) -> String {
+    let note = |point: &&Point| Some(format!("  {}: {}\n", name(sweep, point), why(&point.found)?));
     let all: String = points.iter().filter_map(note).collect();
     if all.is_empty() { all } else { format!("\n{title}:\n{all}") }
 }

@@ -6,7 +6,7 @@ use crate::explained;
 use crate::extrapolation::Told;
 use crate::report::{self, percentile, within};
 use crate::table::{self, Align};
-use doorbell_lab::{OfSystem, Outcome, PhaseTime, Served, SystemWorkload, Timing, Until};
+use doorbell_lab::{OfSystem, Outcome, PhaseTime, SystemWorkload, Timing, Until};
 use doorbell_nic::{Digits, counted};
 use doorbell_schema::Value;
 use doorbell_systems::Phase;
@@ -67,13 +67,12 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     if of.again > 0.0 {
         rows.push(("restarts", format!("{} times per operation", Digits(of.again, 4))));
     }
-    if let Some(Served { least, most, never }) = of.served {
-        let parts = format!("{} to {} of an even share", Digits(least, 2), Digits(most, 2));
-        rows.push(("served, by client", parts));
-        if never > 0 {
+    if let Some(served) = &of.served {
+        rows.push(("served, by client", report::shares(served)));
+        if served.never > 0 {
             rows.push((
                 "never served",
-                format!("{}, which the latency does not cover", counted(never, "client")),
+                format!("{}, which the latency does not cover", counted(served.never, "client")),
             ));
         }
     }

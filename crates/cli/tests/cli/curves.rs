@@ -407,6 +407,26 @@ fn different_defaults_are_printed_or_made_alike() {
     assert_eq!(found["same"]["outstanding"], 16);
 }
 
+/// Within 20 us, a lock of 14 clients is acquired less than 14 times.
+#[test]
+fn clients_that_are_never_served_are_named() {
+    let directory = directory("never_served");
+    let some = "--system remote-spinlock --clients 14 --warmup 10us --duration 20us";
+    let compare = format!("compare locks=1 clients=1 --locks 1 {some}");
+    let text = said(&directory, &compare);
+    let title = "Some clients were never served, so the latency does not cover them:";
+    let is_note = |line: &&str| {
+        line.starts_with(&format!("  locks=1: {title} ")) && line.contains(" clients; by client, 0.00 to ")
+    };
+    assert!(text.lines().any(|line| is_note(&line)), "{text}");
+    assert!(!text.contains(&format!("  clients=1: {title}")), "{text}");
+    let sides = json(&said(&directory, &format!("{compare} --json")));
+    let never = |side: usize| sides["sides"][side]["served"]["never"].as_u64();
+    assert!(never(0) > Some(0) && never(1) == Some(0), "{sides}");
+    let text = said(&directory, &format!("sweep {some} --over locks=1"));
+    assert!(text.contains(&format!("\n{title}\n  locks=1: ")), "{text}");
+}
+
 #[test]
 fn equal_sides_do_not_differ() {
     let directory = directory("equal");

@@ -1,7 +1,7 @@
 //! The part of a result that curves and comparisons use, for verbs and systems alike.
 
 use super::bottleneck::Bottleneck;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, OutcomeOf, Served};
 use super::quantiles::Quantile;
 use super::shown::{Certainty, MeasuredTime};
 use super::uses::Latency;
@@ -27,6 +27,9 @@ pub struct Found {
     pub measured: MeasuredTime,
     /// Messages dropped because no RECV was posted, over the whole run.
     pub dropped: u64,
+    /// Fairness among clients that compete; absent if clients do not compete, or nothing completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
     /// Bottleneck of the run.
     pub bottleneck: Bottleneck,
     /// Whether the requested reruns were cut short, so that the bottleneck is not confirmed; absent if not.
@@ -38,6 +41,10 @@ impl Found {
     /// The part of an outcome. `explain` tells whether reruns were requested.
     pub(crate) fn of(o: Outcome, explain: bool) -> Found {
         let latency_with = o.latency_with();
+        let served = match &o.of {
+            OutcomeOf::Verbs(_) => None,
+            OutcomeOf::System(of) => of.served,
+        };
         Found {
             cut_short: explain && o.lift.is_empty() && o.completed(),
             latency_with,
@@ -47,6 +54,7 @@ impl Found {
             quantiles: o.quantiles,
             measured: o.measured,
             dropped: o.dropped,
+            served,
             bottleneck: o.bottleneck,
         }
     }
