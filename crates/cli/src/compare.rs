@@ -186,7 +186,9 @@ fn notes(c: &Comparison) -> String {
     }
     let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get("max_time"))));
     text += &report::about_latencies(timed);
-    text += &report::windows(c.sides.iter().filter_map(|side| Some((&side.name[..], side.found.as_ref()?))));
+    let sides = c.sides.iter().filter_map(|side| Some((&side.name[..], side.found.as_ref()?)));
+    text += &report::windows(sides.clone());
+    text += &report::spans(sides);
     let named: Vec<&Cost> = c.costs.iter().filter(|cost| matters(c, cost)).collect();
     if !named.is_empty() {
         let _ = write!(

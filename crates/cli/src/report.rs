@@ -84,6 +84,23 @@ pub(crate) fn windows<'a>(all: impl Iterator<Item = (&'a str, &'a Found)> + Clon
     timed.map(line).collect()
 }
 
+/// The span that a latency covers, unless each latency is the time of a whole operation. If the spans differ,
+/// each run has a line. Each run has its name.
+pub(crate) fn spans<'a>(all: impl Iterator<Item = (&'a str, &'a Found)> + Clone) -> String {
+    let timed = all.filter(|(_, found)| found.latency_ns.mean.is_some());
+    let mut each = timed.clone().map(|(_, found)| &found.latency_covers);
+    let first = each.next();
+    if each.all(|other| Some(other) == first) {
+        let span = first.and_then(Option::as_ref);
+        return span.map_or_else(String::new, |span| format!("Latency covers {span}.\n"));
+    }
+    let line = |(name, found): (&str, &Found)| {
+        let span = found.latency_covers.as_deref().unwrap_or("an operation, from its start to its end");
+        format!("  {name}: latency covers {span}.\n")
+    };
+    timed.map(line).collect()
+}
+
 /// Lines below a table of several runs: the window of their latencies, if it is the same for all, and the way
 /// to measure missing values of p99. Each run comes with the value of its option `max_time`.
 pub(crate) fn about_latencies<'a>(

@@ -427,6 +427,26 @@ fn clients_that_are_never_served_are_named() {
     assert!(text.contains(&format!("\n{title}\n  locks=1: ")), "{text}");
 }
 
+/// Only a READ has a latency of its own. Other messages have half of the time until the answer.
+#[test]
+fn the_span_of_a_latency_is_printed() {
+    let directory = directory("span");
+    let compare = |sides: &str| {
+        said(
+            &directory,
+            &format!("compare {sides} --system ping-pong --size 8 --warmup 10us --duration 50us"),
+        )
+    };
+    let unlike = compare("message=write-rc message=read-rc");
+    for (side, span) in [("write-rc", "half a round trip"), ("read-rc", "a whole READ")] {
+        assert!(unlike.contains(&format!("\n  message={side}: latency covers {span}.\n")), "{unlike}");
+    }
+    let alike = compare("message=write-rc message=write-uc");
+    assert!(alike.contains("\nLatency covers half a round trip.\n"), "{alike}");
+    let whole = said(&directory, &format!("compare qps=1 qps=2 {SHORT}"));
+    assert!(!whole.contains("atency covers"), "{whole}");
+}
+
 #[test]
 fn equal_sides_do_not_differ() {
     let directory = directory("equal");

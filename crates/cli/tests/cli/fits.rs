@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 48] = [
+const OPTIONAL: [&str; 49] = [
     "overload",
     "cut_short",
     "not_confirmed",
@@ -41,6 +41,7 @@ const OPTIONAL: [&str; 48] = [
     "uncore",
     "phases",
     "served",
+    "latency_covers",
     "calibrated",
     "uncertainty",
     "intervals",

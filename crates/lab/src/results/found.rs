@@ -23,6 +23,10 @@ pub struct Found {
     /// In words, the window or the load that the latencies belong to.
     #[serde(default)]
     pub latency_with: String,
+    /// In words, the span that a latency covers; absent if it is the time from the start to the end of an
+    /// operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_covers: Option<String>,
     /// The measured time.
     pub measured: MeasuredTime,
     /// Messages dropped because no RECV was posted, over the whole run.
@@ -41,13 +45,14 @@ impl Found {
     /// The part of an outcome. `explain` tells whether reruns were requested.
     pub(crate) fn of(o: Outcome, explain: bool) -> Found {
         let latency_with = o.latency_with();
-        let served = match &o.of {
-            OutcomeOf::Verbs(_) => None,
-            OutcomeOf::System(of) => of.served,
+        let (latency_covers, served) = match &o.of {
+            OutcomeOf::Verbs(_) => (None, None),
+            OutcomeOf::System(of) => (of.workload.latency_of().map(str::to_owned), of.served),
         };
         Found {
             cut_short: explain && o.lift.is_empty() && o.completed(),
             latency_with,
+            latency_covers,
             mops: o.mops,
             interval: o.interval,
             latency_ns: o.latency_ns,
