@@ -92,6 +92,9 @@ impl CommonArgs {
     /// The options of a side. The side's words override the flags. The flags override the side's file, if the
     /// side has a file.
     pub(crate) fn below(&self, words: Given, file: Option<&Path>) -> Result<Given, WorkloadError> {
+        if let Some(profile) = file.filter(|file| is_profile(file)) {
+            return Err(no_workload(profile, "profile="));
+        }
         let flags = self.0.given()?;
         let file = file.map(Path::to_owned);
         FileAndFlags { file, flags: words.over(flags), of_groups: Vec::new(), wrong: None }.given()
@@ -116,6 +119,22 @@ impl SystemArgs {
     }
 }
 
+/// Whether a file has a field at its top level that only profiles have.
+fn is_profile(file: &Path) -> bool {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let top = text.lines().take_while(|line| !line.trim_start().starts_with('['));
+    let mut keys = top.filter_map(|line| Some(line.split_once('=')?.0.trim()));
+    keys.any(|key| ["base", "generation"].contains(&key))
+}
+
+/// The refusal of a profile's file in place of a workload's. `option` is the beginning of the option that
+/// names profiles.
+fn no_workload(file: &Path, option: &str) -> WorkloadError {
+    let path = file.display().to_string();
+    let folder = if path.contains('/') { "" } else { "./" };
+    WorkloadError::Invalid(format!("{path} is a profile, not a workload: write {option}{folder}{path}"))
+}
+
 impl FileAndFlags {
     fn given(&self) -> Result<Given, WorkloadError> {
         self.given_of(&doorbell_lab::fields())
@@ -138,7 +157,11 @@ impl FileAndFlags {
 
     /// The options in the file.
     fn below(&self, file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
-        let mut base = Workload::given_of_file(file, fields)?;
+        let read = Workload::given_of_file(file, fields);
+        let mut base = read.map_err(|error| match is_profile(file) {
+            true => no_workload(file, "--profile "),
+            false => error,
+        })?;
         // The file's design belongs to the file's system, so it does not apply if a flag names a system.
         if self.flags.get("system").is_some() {
             base.remove("design");

@@ -427,6 +427,24 @@ fn clients_that_are_never_served_are_named() {
     assert!(text.contains(&format!("\n{title}\n  locks=1: ")), "{text}");
 }
 
+#[test]
+fn a_profile_in_place_of_a_workload_is_named() {
+    let directory = directory("profile_file");
+    let profile = "name = \"mine\"\ntitle = \"One port\"\nbase = \"cib\"\n[link]\n\
+                   ports = { value = 1, basis = \"published\", source = \"data sheet\" }\n";
+    std::fs::write(directory.join("mine.toml"), profile).expect("it can be written");
+    let of = |line: &str, option: &str| {
+        let wanted = format!("doorbell: mine.toml is a profile, not a workload: write {option}./mine.toml\n");
+        assert_eq!(refused(&directory, line), wanted, "{line}");
+    };
+    of("compare mine.toml cib --verb read", "profile=");
+    of("compare cib \"mine.toml qps=2\"", "profile=");
+    of("simulate mine.toml --verb read", "--profile ");
+    said(&directory, &format!("compare profile=./mine.toml cib {SHORT}"));
+    let workload = refused(&directory, "compare cib none.toml");
+    assert!(!workload.contains("is a profile"), "{workload}");
+}
+
 /// Only a READ has a latency of its own. Other messages have half of the time until the answer.
 #[test]
 fn the_span_of_a_latency_is_printed() {
