@@ -131,7 +131,8 @@ fn given(args: &CompareArgs, text: &str) -> Result<Given, Exit> {
         } else {
             let profiles = Profile::names().collect::<Vec<_>>().join(", ");
             return Err(refused(format!(
-                "`{word}` is not a profile ({profiles}), a file, or an option with a value, such as size=64"
+                "`{word}` is not a profile ({profiles}; docs/guide-own-nic.md adds others), a file, or an \
+                 option with a value, such as size=64"
             )));
         }
     }

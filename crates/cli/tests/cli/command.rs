@@ -51,6 +51,7 @@ fn explains_itself_in_one_screen() {
 fn bad_input_gets_one_sentence_and_exit_2() {
     for (line, part) in [
         ("simulate --profile cx9", "no profile cx9"),
+        ("simulate --profile ConnectX-6", "or give the path of a TOML file (docs/guide-own-nic.md)"),
         ("reproduce fig10a", "; did you mean cluster21/fig10a?"),
         (
             "simulate --system vector-io --inline-bytes 901",

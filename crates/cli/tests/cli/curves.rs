@@ -505,6 +505,7 @@ fn beyond_the_tolerance_is_exit_4() {
         ("compare --baseline old.json cib cx3", "--baseline needs one file"),
         ("compare cib", "cib is the only side"),
         ("compare cib cx9", "at cx9: `cx9` is not a profile"),
+        ("compare cib cx6", "; docs/guide-own-nic.md adds others), a file, or an option"),
         ("compare cib qps=a", "at qps=a: qps is a, but must be a whole number"),
         ("compare cib sise=1", "at sise=1: `sise` is not an option"),
         ("compare cib threads=99", "at threads=99: threads is 99, but a machine of profile cib has 14 cores"),

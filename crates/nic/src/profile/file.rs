@@ -174,7 +174,8 @@ impl Profile {
             Some(BuiltIn { name, text, .. }) => Profile::parse(name, text),
             None => {
                 let names = Profile::names().collect::<Vec<_>>().join(", ");
-                let there_are = format!("there are {names}, or give the path of a TOML file");
+                let there_are =
+                    format!("there are {names}, or give the path of a TOML file (docs/guide-own-nic.md)");
                 Err(ProfileError::NotFound(match name.trim() {
                     "" => format!("the name of the profile is empty; {there_are}"),
                     _ => format!("there is no profile {name}; {there_are}"),

@@ -213,8 +213,10 @@ fn bad_toml_gives_one_line() {
 #[test]
 fn an_unknown_profile_is_answered_with_those_there_are() {
     let known: Vec<&str> = Profile::names().collect();
-    let message =
-        format!("there is no profile cx9; there are {}, or give the path of a TOML file", known.join(", "));
+    let message = format!(
+        "there is no profile cx9; there are {}, or give the path of a TOML file (docs/guide-own-nic.md)",
+        known.join(", ")
+    );
     assert_eq!(Profile::named("cx9"), Err(ProfileError::NotFound(message)));
     assert!(matches!(Profile::named_or_file("./no-such-file.toml"), Err(ProfileError::NotFound(_))));
 }
