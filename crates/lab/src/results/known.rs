@@ -48,10 +48,26 @@ pub(super) struct AtEnd {
 /// `None` if one of them has no interval.
 pub(super) fn known_to(means: Option<Means>) -> Option<Share> {
     let Means { rate, latency } = means?;
-    let share = |of: Interval| if of.half == 0.0 { 0.0 } else { of.half / of.mean };
-    let millionths = (share(rate).max(share(latency?)) * 1e6).ceil();
+    Some(within(rate).max(within(latency?)))
+}
+
+/// The share within which a mean is known, in two significant digits and rounded up.
+fn within(of: Interval) -> Share {
+    let share = if of.half == 0.0 { 0.0 } else { of.half / of.mean };
+    let millionths = (share * 1e6).ceil();
     let unit = 10f64.powi((millionths.max(1.0).log10().floor() as i32 - 1).max(0));
-    Some(Share::of_millionths(((millionths / unit).ceil() * unit).min(f64::from(u32::MAX)) as u32))
+    Share::of_millionths(((millionths / unit).ceil() * unit).min(f64::from(u32::MAX)) as u32)
+}
+
+/// Says how precisely rate and mean latency are known, the less precise one first; `None` if one of them has
+/// no interval.
+fn less_precise(means: Option<Means>) -> Option<String> {
+    let Means { rate, latency } = means?;
+    let [rate, latency] = [rate, latency?].map(within);
+    Some(match latency > rate {
+        true => format!("the mean latency is known to {latency} only (the rate to {rate})"),
+        false => format!("the rate is known to {rate} only (the mean latency to {latency})"),
+    })
 }
 
 /// Until when a settled run lasted, in words. It knew the requested percentile, if one was requested. The
@@ -138,15 +154,11 @@ impl AtEnd {
             _ => "",
         };
         let drifts = self.drifts(self.drift).map_or(String::new(), |drifts| format!(": {drifts}"));
-        match known_to(self.means) {
+        let is_less = known_to(self.means).is_some_and(|known| known > self.precision);
+        match less_precise(self.means).filter(|_| is_less) {
             _ if self.is_few() => format!("{}, when {when}{cut}", self.few()),
-            Some(known) if known > self.precision => {
-                format!(
-                    "rate and mean latency are known to {known} only, not to {}, when {when}{cut}{drifts}",
-                    self.precision
-                )
-            }
-            _ => {
+            Some(known) => format!("{known}, not to {}, when {when}{cut}{drifts}", self.precision),
+            None => {
                 format!("rate and mean latency are not known to {} when {when}{cut}{drifts}", self.precision)
             }
         }
@@ -312,6 +324,24 @@ mod tests {
             let real = known_to(end.means).map(|share| share.of_one() * 100.0);
             assert!(known.iter().all(|known| real.is_none_or(|real| *known >= real)), "{text}: {end:?}");
         }
+    }
+
+    #[test]
+    fn a_doubt_names_the_number_that_is_not_known() {
+        let usual = all().into_iter().find(|end| end.ended == Ended::MaxWall && end.completed == 1_000_000);
+        let doubt = |rate, latency| {
+            let means = means(rate, Some(latency));
+            AtEnd { means, ..usual.expect("there is one") }.doubt().expect("it is cut short")
+        };
+        let begins = |doubt: String, begin: &str| assert!(doubt.starts_with(begin), "{doubt}");
+        begins(
+            doubt(0.035, 0.21),
+            "the mean latency is known to 21% only (the rate to 3.5%), not to 1%, when the run's share",
+        );
+        begins(
+            doubt(0.3, 0.002),
+            "the rate is known to 30% only (the mean latency to 0.2%), not to 1%, when",
+        );
     }
 
     #[test]
