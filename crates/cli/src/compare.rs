@@ -173,9 +173,9 @@ fn head(args: &CompareArgs, differ: &Differences) -> String {
 fn notes(c: &Comparison) -> String {
     let mut text = String::new();
     for (side, load) in c.sides.iter().filter_map(|side| Some((side, side.load.as_ref()?))) {
-        let capacity = report::capacity(&load.capacity);
-        let _ =
-            writeln!(text, "  {}: load {} of {capacity}, the rate of a closed loop", side.name, load.share);
+        let (mops, closed) = (report::capacity(&load.capacity), report::closed_loop(&load.capacity));
+        let (name, share) = (&side.name, load.share);
+        let _ = writeln!(text, "  {name}: load {share} of {mops}, the rate of a closed loop {closed}");
     }
     for side in &c.sides {
         for doubt in side.found.iter().flat_map(|found| report::doubts(&found.interval)) {

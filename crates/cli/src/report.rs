@@ -197,9 +197,15 @@ pub(crate) fn mean_or_overload(latency: &Latency, interval: &Certainty) -> Strin
 
 /// Text of a capacity, and the doubt about it.
 pub(crate) fn capacity(capacity: &Capacity) -> String {
-    let Capacity { mops, half, unsettled } = capacity;
+    let Capacity { mops, half, unsettled, .. } = capacity;
     let doubt = unsettled.as_ref().map(|why| format!(" (it may differ from the long-run rate: {why})"));
     format!("{}{} Mops{}", Digits(*mops, 2), within(*half), doubt.unwrap_or_default())
+}
+
+/// The closed loop that a capacity belongs to: its outstanding operations, which may limit the capacity, and
+/// its bottleneck.
+pub(crate) fn closed_loop(capacity: &Capacity) -> String {
+    format!("with {} (bottleneck: {})", capacity.with, capacity.bottleneck.in_table())
 }
 
 /// Text of the half-width of an interval, with two significant digits.

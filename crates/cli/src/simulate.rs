@@ -157,7 +157,8 @@ fn load(given: Given, deadline: Option<Instant>, interrupt: &Interrupt) -> Resul
 /// Text about the load and its capacity; empty without a load.
 fn load_text(load: Option<&Loaded>) -> String {
     let Some(Loaded { share, capacity, .. }) = load else { return String::new() };
-    format!("Load: {share} of {}, the rate of a closed loop\n\n", report::capacity(capacity))
+    let (mops, closed) = (report::capacity(capacity), report::closed_loop(capacity));
+    format!("Load: {share} of {mops}, the rate of a closed loop {closed}\n\n")
 }
 
 /// The text report. `asked` holds the parameters as requested, before the profile decided some of them.

@@ -322,7 +322,8 @@ fn capacities(sweep: &Sweep, points: &[&Point]) -> String {
         let at = others().map(|axis| format!("{}={}", axis.option, point.value(&axis.option)));
         let at: Vec<String> = at.collect();
         let whose = if at.is_empty() { String::new() } else { format!("{}: ", at.join(" ")) };
-        let line = format!("  {whose}{}\n", report::capacity(&load.capacity));
+        let (mops, closed) = (report::capacity(&load.capacity), report::closed_loop(&load.capacity));
+        let line = format!("  {whose}{mops} {closed}\n");
         if !lines.contains(&line) {
             lines.push(line);
         }

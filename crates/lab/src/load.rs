@@ -4,7 +4,7 @@
 use crate::asked::{Asked, no_capacity, option};
 use crate::explain::results;
 use crate::plan::{Control, Known, Run};
-use crate::results::Certainty;
+use crate::results::{Bottleneck, Certainty};
 use crate::run_error::SimulateError;
 use doorbell_programs::steady::Ended;
 use doorbell_schema::{Arrivals, Given, Share, Until, Value};
@@ -69,6 +69,10 @@ pub struct Capacity {
     pub mops: f64,
     /// Half-width of its 95% interval, in millions; null if not known.
     pub half: Option<f64>,
+    /// In words, the window of the closed loop, or its number of outstanding operations.
+    pub with: String,
+    /// Bottleneck of the closed loop, from its run alone.
+    pub bottleneck: Bottleneck,
     /// Why the measured rate may differ from the long-run rate, in words; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<String>,
@@ -141,8 +145,10 @@ impl Loads {
                 let why = "the closed loop that measures the capacity completed no operation";
                 return Err(LoadError::Refused(format!("{}{why}: {waits}", at(name))));
             }
+            let with = outcome.latency_with();
             let Certainty { mops: half, unsettled, .. } = outcome.interval;
-            let capacity = Capacity { mops: outcome.mops, half, unsettled };
+            let (mops, bottleneck) = (outcome.mops, outcome.bottleneck);
+            let capacity = Capacity { mops, half, with, bottleneck, unsettled };
             loads.0.insert(run.key().as_bytes().to_vec(), capacity);
         }
         Ok(loads)
@@ -238,6 +244,9 @@ mod tests {
         let loads = measured(&open);
         let loaded = loads.of(&given(&open)).unwrap().unwrap();
         assert!((20.0..23.0).contains(&loaded.capacity.mops), "{loaded:?}");
+        // With few threads, the windows limit the closed loop.
+        assert_eq!(loaded.capacity.with, "a full window: 16 outstanding per thread");
+        assert!(loaded.capacity.bottleneck.class.is_some(), "{loaded:?}");
         let rate = loaded.capacity.mops * 0.7e6;
         let rated = loads.applied(given(&open)).unwrap();
         assert_eq!((rated.get("load"), rated.read::<u64>("rate")), (None, Ok(Some(rate.round() as u64))));

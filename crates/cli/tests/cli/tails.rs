@@ -225,7 +225,11 @@ fn results_state_the_capacity_of_a_load() {
     ] {
         let text = said(&directory, &line);
         assert!(line_of(&text, part).len() > 20 && text.contains(" Mops"), "{text}");
+        let closed = line_of(&text, " with a full window: 16 outstanding per thread (bottleneck: ");
+        assert!(closed.contains(" Mops") && closed.ends_with(')'), "{text}");
     }
+    let bottleneck = &load["capacity"]["bottleneck"]["class"];
+    assert!(bottleneck.as_str().is_some_and(|class| class != "none"), "{load}");
 }
 
 #[test]
