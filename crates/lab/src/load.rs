@@ -269,6 +269,7 @@ mod tests {
         let loads = Loads::measure(&asked, &Known::default(), &Control::quiet()).unwrap();
         let capacity = loads.of(&early).unwrap().unwrap().capacity;
         assert!(capacity.unsettled.as_ref().is_some_and(|why| why.contains("--max-time")), "{capacity:?}");
+        assert!(capacity.bottleneck.not_confirmed, "{capacity:?}");
         let asked = [("size=65536".to_owned(), given(&open))];
         let cut = Control { max_wall: Some(std::time::Duration::ZERO), ..Control::quiet() };
         let error = Loads::measure(&asked, &Known::default(), &cut).unwrap_err();

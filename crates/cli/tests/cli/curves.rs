@@ -427,6 +427,29 @@ fn clients_that_are_never_served_are_named() {
     assert!(text.contains(&format!("\n{title}\n  locks=1: ")), "{text}");
 }
 
+/// A stream of long WRITEs does not settle within a millisecond.
+#[test]
+fn the_bottleneck_of_a_run_that_is_not_settled_is_not_confirmed() {
+    let directory = directory("not_settled");
+    let long = "--verb write --transport rc --size 65536 --machines 2 --threads 1 --signal-every 1 \
+                --max-time 1ms";
+    let sweep = said(&directory, &format!("sweep {long} --over qps=1"));
+    let row = sweep.lines().nth(1).expect("a row");
+    assert!(row.contains(" * ") && row.ends_with(", not confirmed"), "{sweep}");
+    let sides = json(&said(&directory, &format!("compare qps=1 seed=2 {long} --json")));
+    assert_eq!(sides["sides"][0]["bottleneck"]["not_confirmed"], true, "{sides}");
+    for explain in ["", " --explain"] {
+        let text = said(&directory, &format!("simulate {long}{explain}"));
+        assert!(text.contains("may differ from the long-run rate: "), "{text}");
+        let (_, bottleneck) = text.split_once("\nBottleneck: ").expect("it is printed");
+        let description = bottleneck.lines().nth(1).expect("a description");
+        assert!(description.contains("(not confirmed"), "{text}");
+    }
+    let settled = json(&said(&directory, "simulate --verb read --machines 2 --threads 1 --json"));
+    assert_eq!(settled["measured"]["ended"], "settled");
+    assert!(!settled["bottleneck"]["text"].as_str().expect("text").contains("not settled"), "{settled}");
+}
+
 #[test]
 fn a_profile_in_place_of_a_workload_is_named() {
     let directory = directory("profile_file");

@@ -37,7 +37,8 @@ const CORES_PER_RUN: usize = 8;
 
 /// Returns the results of runs in order, with their bottlenecks if `explain` is set. The runs are made in
 /// order, and `each` receives each final result. A result is `None` if the work was cut short before it was
-/// known. If it was cut short between a run and its reruns, the bottleneck is not confirmed.
+/// known. If it was cut short between a run and its reruns, or before the run settled, the bottleneck is not
+/// confirmed.
 ///
 /// # Errors
 /// The first failure. No further runs start after it.
@@ -118,7 +119,10 @@ impl Results<'_> {
     /// Makes the reruns of some runs. Returns `None` for a run whose reruns were cut short.
     fn explain(&self, some: &[usize]) -> Result<Vec<Option<Outcome>>, Failed> {
         loop {
-            let ask = |at: &usize| explained(self.known, &self.runs[*at].1, &self.runs[*at].0, Depth::Whole);
+            let ask = |at: &usize| {
+                let (name, run) = &self.runs[*at];
+                explained(self.known, run, name, Depth::Whole).map(Outcome::doubted)
+            };
             let all: Vec<Result<Outcome, NotYet>> = some.iter().map(ask).collect();
             let failure = |(at, ran): (&usize, &Result<Outcome, NotYet>)| match ran {
                 Err(NotYet::Failed(error)) if !error.is_cut() => Some((*at, error.clone())),

@@ -30,12 +30,18 @@ use observe::{Explained, observed};
 
 /// Makes a run, and reruns it with more of each resource. The bottleneck is the resource whose increase
 /// raises the rate most. If machine groups have different profiles, this resource is also
-/// increased on one group at a time.
+/// increased on one group at a time. If a limit of time ended the run before it settled, the bottleneck is
+/// not confirmed.
 ///
 /// # Errors
 /// If the machine lacks memory for the run, the simulation fails, or the run was stopped before anything was
 /// measured.
 pub fn explain(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
+    Ok(by_reruns(run, control)?.doubted())
+}
+
+/// The outcome of a run, with the bottleneck that its reruns find.
+fn by_reruns(run: &Run, control: &Control<'_>) -> Result<Outcome, SimulateError> {
     let reruns = RERUNS + advice::MOST;
     control.watch.expected(reruns + 1);
     let base = simulate(run, &control.before_reruns(reruns))?;

@@ -21,7 +21,8 @@ pub(crate) fn of_verbs(profiles: &Profiles, w: &Resolved, run: &RawRun) -> Bottl
         return nothing();
     }
     let pace = RunPace::of(rates(w, run).iter().sum(), &run.shown);
-    rules::nearest(&Evidence::of_verbs(profiles, w, run, pace), &|machine| w.machine_name(machine))
+    let evidence = Evidence::of_verbs(profiles, w, run, pace);
+    if_settled(&run.shown, rules::nearest(&evidence, &|machine| w.machine_name(machine)))
 }
 
 /// The bottleneck of a run of a system that completed `mops` million operations per second. `used` has the
@@ -37,7 +38,12 @@ pub(crate) fn of_system(
         return nothing();
     }
     let evidence = Evidence::of_system(profile, w, used, metrics, RunPace::of(mops, shown));
-    rules::nearest(&evidence, &|machine| format!("machine {machine}"))
+    if_settled(shown, rules::nearest(&evidence, &|machine| format!("machine {machine}")))
+}
+
+/// The bottleneck, which is not confirmed if the run is not settled.
+fn if_settled(shown: &Shown, found: Bottleneck) -> Bottleneck {
+    if shown.certainty.may_differ() { found.unsettled() } else { found }
 }
 
 fn nothing() -> Bottleneck {

@@ -15,8 +15,8 @@ pub struct Bottleneck {
     pub class: Option<Resource>,
     /// Description in words, with the evidence.
     pub text: String,
-    /// Whether the bottleneck is only likely: reruns were not made, and may find another class. Absent
-    /// if reruns were made, or would probably find this class.
+    /// Whether the bottleneck is only likely: the run is not settled, or reruns were not made and may find
+    /// another class. Otherwise absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_confirmed: bool,
     /// Number of the machine group with the limiting resource, in the workload's order. Only if machines
@@ -45,6 +45,17 @@ impl Bottleneck {
         }
     }
 
+    /// This bottleneck, of a run that is not settled. The description gets a note.
+    pub(crate) fn unsettled(self) -> Bottleneck {
+        match self.class {
+            Some(_) if !self.not_confirmed => {
+                let text = format!("{} (not confirmed, because the run is not settled)", self.text);
+                Bottleneck { text, not_confirmed: true, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// No bottleneck, because no operation completed.
     pub(crate) fn none(text: String) -> Bottleneck {
         Bottleneck { class: None, text, not_confirmed: false, group: None }
@@ -59,5 +70,24 @@ impl Bottleneck {
     /// Name of the class in reports and JSON.
     pub fn class_name(&self) -> &'static str {
         class_name(self.class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_note_says_that_a_bottleneck_is_not_confirmed() {
+        let link = || Bottleneck::found(Resource::LinkBandwidth, "most used".into());
+        assert_eq!(link().in_table(), "ib-bw");
+        let unsettled = link().unsettled();
+        assert_eq!(unsettled.in_table(), "ib-bw, not confirmed");
+        assert_eq!(unsettled.text, "most used (not confirmed, because the run is not settled)");
+        assert_eq!(unsettled.clone().unconfirmed(), unsettled);
+        let unconfirmed = link().unconfirmed();
+        assert_eq!(unconfirmed.clone().unsettled(), unconfirmed);
+        let none = Bottleneck::none("no operation completed".into());
+        assert_eq!(none.clone().unsettled(), none);
     }
 }

@@ -323,6 +323,16 @@ impl Outcome {
         }
     }
 
+    /// This outcome with reruns. Its bottleneck is not confirmed if a limit of time or an interrupt ended the
+    /// run before it settled. A run of given duration has reruns of this duration, so they confirm its
+    /// bottleneck.
+    pub(crate) fn doubted(self) -> Outcome {
+        match self.ended().is_cut_off() && self.interval.may_differ() {
+            true => Outcome { bottleneck: self.bottleneck.clone().unsettled(), ..self },
+            false => self,
+        }
+    }
+
     /// Whether any operation completed.
     pub(crate) fn completed(&self) -> bool {
         self.waits.is_none()

@@ -105,6 +105,12 @@ pub(crate) struct Shown {
 const VAGUE: f64 = 0.5;
 
 impl Certainty {
+    /// Whether the measured rate may differ from the long-run rate. This is false in an overload, because its
+    /// rate is known.
+    pub(crate) fn may_differ(&self) -> bool {
+        self.unsettled.is_some() && !self.overload
+    }
+
     /// The precision of an overloaded run with this rate, in operations per second. Only the interval of the
     /// rate remains.
     fn of_overload(self, due: &Due, reached: f64) -> Certainty {
