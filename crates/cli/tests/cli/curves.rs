@@ -427,6 +427,20 @@ fn clients_that_are_never_served_are_named() {
     assert!(text.contains(&format!("\n{title}\n  locks=1: ")), "{text}");
 }
 
+/// A reached rate needs no reruns, so none are missing.
+#[test]
+fn an_explained_open_loop_lacks_no_reruns() {
+    let directory = directory("given_rate");
+    let line = "compare qps=1 qps=2 --verb read --machines 3 --threads 2 --warmup 20us --duration 200us \
+                --arrivals fixed --rate 2M --explain --json";
+    let found = json(&said(&directory, line));
+    for side in found["sides"].as_array().expect("sides") {
+        assert_eq!(side.get("cut_short"), None, "{side}");
+        let text = side["bottleneck"]["text"].as_str().expect("text");
+        assert!(text.starts_with("all operations that are due complete"), "{text}");
+    }
+}
+
 /// A stream of long WRITEs does not settle within a millisecond.
 #[test]
 fn the_bottleneck_of_a_run_that_is_not_settled_is_not_confirmed() {

@@ -28,9 +28,9 @@ struct Candidate {
 /// Adds advice to the explained outcome of `typed`: changed options that raise the rate. Each candidate is
 /// simulated with the draws and the virtual time of `run`. If interrupted, the advice covers the finished
 /// candidates. For threads in classes there is no advice, because no flag can change options of a class in a
-/// file.
+/// file. An open loop that completes all due operations has none, because no change raises its rate.
 pub fn advise(typed: &Typed, run: &Run, outcome: Outcome, control: &Control<'_>) -> Outcome {
-    if outcome.waits.is_some() {
+    if outcome.waits.is_some() || outcome.has_given_rate() {
         control.watch.expected(0);
         return outcome;
     }

@@ -111,6 +111,12 @@ pub(super) fn observed(
     }
 }
 
+/// The bottleneck of an open loop that completes all due operations: the one of its single run.
+pub(super) fn of_given_rate(alone: Bottleneck) -> Bottleneck {
+    let text = format!("{}; the rate is the given one, so more of a resource does not raise it", alone.text);
+    Bottleneck { text, ..alone }
+}
+
 /// The bottleneck if several resources limit the rate together.
 fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     let first = set.all[0].resource();

@@ -18,7 +18,8 @@ pub(super) struct Explained {
 }
 
 /// Finds the bottleneck of `run`, whose result is `base`. Reruns have the seed and the virtual time of
-/// `base`. If some reruns were not made, the bottleneck is the nearest bound, not confirmed.
+/// `base`. If some reruns were not made, the bottleneck is the nearest bound, not confirmed. An open loop
+/// that completes all due operations needs no reruns.
 pub(super) fn observed<E>(
     base: &Outcome,
     run: &Run,
@@ -30,6 +31,9 @@ pub(super) fn observed<E>(
         return Ok(Explained { outcome: base.clone(), best: None });
     }
     let run = &run.timed_as(&base.measured);
+    if depth == Depth::Whole && base.has_given_rate() {
+        return Ok(Explained { outcome: of_given_rate(base, run), best: None });
+    }
     let found = singles(base, run, depth, ask)?;
     let is_whole = found.iter().all(|(_, gain)| gain.is_some());
     let lifts = known(found);
@@ -55,6 +59,14 @@ pub(super) fn observed<E>(
     let found = bottleneck::with_time(found, time.as_ref());
     let outcome = shown(base, found, told, set.as_ref().map(told_together), time);
     Ok(Explained { outcome, best: best.map(|(more, _)| more) })
+}
+
+/// The outcome of an open loop that completes all due operations.
+fn of_given_rate(base: &Outcome, run: &Run) -> Outcome {
+    let found = bottleneck::of_given_rate(base.bottleneck.clone());
+    let is_latency = found.class == Some(Resource::Latency);
+    let time = if is_latency { latency::operation_time(base, run) } else { None };
+    shown(base, found, Vec::new(), None, time)
 }
 
 /// An outcome with the conclusions from reruns.

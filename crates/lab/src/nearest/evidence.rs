@@ -2,19 +2,12 @@
 
 use super::stations::{CACHES, MeteredMachine, Station};
 use crate::asked::SystemWorkload;
-use crate::results::{RawRun, Shown, Utilization};
+use crate::results::{RawRun, Shown, Utilization, is_reached};
 use doorbell_nic::limits::{InFlight, Limit};
 use doorbell_nic::{Profile, Resource};
 use doorbell_sim::{Metrics, WaitKind};
 use doorbell_workload::limits::{limits, outstanding};
 use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
-
-/// The rate of an open loop counts as reached if at least this share of the due operations completes.
-const REACHED: f64 = 0.95;
-
-/// In a short run, chance explains missing operations of an open loop up to so many standard deviations of a
-/// Poisson process.
-const DEVIATIONS: f64 = 3.0;
 
 /// If the bound of the cores is below this share of their use, cores spend most of their passes on looking
 /// for work, and the bound counts.
@@ -90,12 +83,7 @@ impl RunPace {
     /// Whether an open loop completes all operations that are due, apart from chance. `due` is their number
     /// per second; `None` in a closed loop.
     fn is_reached(self, due: Option<u64>) -> bool {
-        let Some(due) = due.map(|due| due as f64 / 1e6).filter(|_| !self.overload) else { return false };
-        let operations = |mops: f64| mops * 1e6 * self.seconds;
-        let missing = operations(due - self.mops);
-        let by_chance = missing <= DEVIATIONS * operations(due).sqrt()
-            && self.mops_half.is_none_or(|half| self.mops + half >= due);
-        self.mops >= REACHED * due || by_chance
+        !self.overload && is_reached(due, (self.mops, self.mops_half), self.seconds)
     }
 }
 

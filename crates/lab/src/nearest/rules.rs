@@ -81,7 +81,11 @@ impl Evidence {
 fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> NearestResource {
     let top = evidence.stations.iter().find(|station| !station.is_core() && station.load >= BUSY);
     match top {
-        Some(top) => NearestResource { class: top.class, why: used(top, name), sure: true },
+        Some(top) => NearestResource {
+            class: top.class,
+            why: format!("all operations that are due complete; {}", used(top, name)),
+            sure: true,
+        },
         None => NearestResource {
             class: Resource::Latency,
             why: format!("all operations that are due complete: {}", idle()),

@@ -50,7 +50,7 @@ impl Found {
             OutcomeOf::System(of) => (of.workload.latency_of().map(str::to_owned), of.served),
         };
         Found {
-            cut_short: explain && o.lift.is_empty() && o.completed(),
+            cut_short: explain && o.lift.is_empty() && o.completed() && !o.has_given_rate(),
             latency_with,
             latency_covers,
             mops: o.mops,

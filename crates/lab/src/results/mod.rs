@@ -14,6 +14,7 @@ mod outcome;
 mod quantiles;
 mod rate;
 mod raw;
+mod reached;
 mod shown;
 mod uses;
 
@@ -29,6 +30,7 @@ pub use outcome::{OfSystem, OfVerbs, Outcome, OutcomeOf, Served};
 pub(crate) use outcome::{rates, used_by_operations};
 pub use quantiles::Quantile;
 pub(crate) use raw::{RawClass, RawRun};
+pub(crate) use reached::is_reached;
 pub use shown::{Certainty, MeasuredTime};
 pub(crate) use shown::{Shown, ShownOfClass};
 pub(crate) use uses::hash_text;

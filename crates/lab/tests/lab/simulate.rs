@@ -1,6 +1,8 @@
 //! Workloads on the simulator.
 
-use doorbell_lab::{Control, Ended, Outcome, Profiles, Resolved, Run, SentAgain, Warmed, Workload};
+use doorbell_lab::{
+    Bottleneck, Control, Ended, Outcome, Profiles, Resolved, Run, SentAgain, Warmed, Workload,
+};
 use doorbell_nic::{Part, Profile, Resource};
 use doorbell_verbs::Span;
 use std::sync::Arc;
@@ -441,6 +443,29 @@ fn explanation_names_what_lifts_most() {
         assert_eq!(outcome.lift.len(), tried, "{:?}", outcome.lift);
         assert!(outcome.lift.windows(2).all(|pair| pair[0].gain >= pair[1].gain));
     }
+}
+
+#[test]
+fn a_given_rate_that_is_reached_needs_no_reruns() {
+    let explained = |rate: u64| {
+        let (profiles, workload) = resolve(&format!(
+            "verb = \"read\"\nmachines = 2\nthreads = 1\narrivals = \"fixed\"\nrate = {rate}\nwarmup = \"20us\"\nduration = \"200us\""
+        ));
+        doorbell_lab::explain(&Run::verbs(profiles, workload), &Control::quiet()).unwrap()
+    };
+    let reached = explained(1_000_000);
+    let Bottleneck { class, text, .. } = &reached.bottleneck;
+    assert_eq!(*class, Some(Resource::Latency), "{text}");
+    assert!(reached.lift.is_empty(), "{:?}", reached.lift);
+    assert!(
+        text.starts_with("all operations that are due complete: no resource is busy 80% of the time")
+            && text.contains("; the rate is the given one")
+            && !text.contains("outstanding"),
+        "{text}"
+    );
+    assert!(reached.verbs().operation_time.is_some());
+    let overload = explained(100_000_000);
+    assert!(overload.interval.overload && !overload.lift.is_empty(), "{overload:?}");
 }
 
 #[test]
