@@ -42,6 +42,16 @@ impl Setting {
     }
 }
 
+/// Keys of the window of a thread and of the window of a QP. A workload has one of these windows, so they
+/// count as one setting.
+const WINDOWS: [&str; 2] = [Workload::window.key, Workload::window_per_qp.key];
+
+/// The keys that a workload may have in place of this key, with the key itself.
+fn kinds(key: &str) -> impl Iterator<Item = &str> {
+    let is_window = WINDOWS.contains(&key);
+    std::iter::once(key).chain(WINDOWS.into_iter().filter(move |other| is_window && *other != key))
+}
+
 /// Settings with values that differ between workloads, each with the value of every workload. The value is
 /// null if the workload lacks the setting.
 pub(super) type Differing = BTreeMap<Setting, Vec<Value>>;
@@ -90,18 +100,29 @@ impl Untyped {
     pub(super) fn of(options: &Differing, sides: &[(String, Given)]) -> Untyped {
         // A load gives the rate, too.
         let gives = |given: &Given, key: &str| {
-            given.get(key).is_some() || key == Workload::rate.key && given.get(LOAD).is_some()
+            kinds(key).any(|kind| given.get(kind).is_some())
+                || key == Workload::rate.key && given.get(LOAD).is_some()
         };
         let typed = |key: &str| sides.iter().any(|(_, given)| gives(given, key));
         let untyped = options.iter().filter(|(setting, _)| !typed(setting.given_by()));
-        let (defaults, partial) = untyped.partition::<Vec<_>, _>(|(_, values)| {
+        let (defaults, partial) = untyped.partition::<Vec<_>, _>(|(setting, values)| {
             let first = first_of(values);
-            values.iter().any(|value| !value.is_null() && Some(value) != first)
+            let differ = values.iter().any(|value| !value.is_null() && Some(value) != first);
+            differ || has_another_kind(setting, values, options)
         });
         let settings =
             |all: Vec<(&Setting, &Vec<Value>)>| all.into_iter().map(|(setting, _)| setting.clone()).collect();
         Untyped { defaults: settings(defaults), partial: settings(partial) }
     }
+}
+
+/// Whether a side without this setting has a setting in its place.
+fn has_another_kind(setting: &Setting, values: &[Value], options: &Differing) -> bool {
+    let Setting::Own(key) = setting else { return false };
+    let others = kinds(key).skip(1).filter_map(|kind| options.get(&Setting::Own(kind.to_owned())));
+    others
+        .flat_map(move |others| values.iter().zip(others))
+        .any(|(own, other)| own.is_null() && !other.is_null())
 }
 
 /// The value of the first side that has a setting.
@@ -150,23 +171,20 @@ impl Alike {
                 .map(|(_, run)| run.json())
                 .collect();
             let options = differing(&workloads);
-            let mut differ = Untyped::of(&options, typed).defaults.into_iter();
-            let next = differ.find_map(|setting| {
-                let field = settable(&setting).filter(|field| !alike.made.contains_key(field.key))?;
-                Some((field, &options[&setting]))
-            });
-            let Some((field, values)) = next else { return Ok(alike) };
-            alike.give(field, values)?;
+            let differ = Untyped::of(&options, typed).defaults;
+            let mut choices = differ.iter().filter_map(|setting| Choice::of(setting, &options));
+            let is_new = |choice: &Choice| !alike.made.contains_key(choice.field.key);
+            let Some(choice) = choices.find(is_new) else { return Ok(alike) };
+            alike.give(choice)?;
         }
     }
 
-    /// Gives the value of the first side that has an option to all sides that have it.
-    fn give(&mut self, field: &Field, values: &[Value]) -> Result<(), String> {
-        let Some(value) = first_of(values) else { return Ok(()) };
-        let text = shown(value);
-        self.made.insert(field.key.to_owned(), value.clone());
-        let have_it = self.sides.iter_mut().zip(values).filter(|(_, own)| !own.is_null());
-        for ((name, given), _) in have_it {
+    /// Gives a value to the sides of a choice.
+    fn give(&mut self, choice: Choice) -> Result<(), String> {
+        let Choice { field, value, sides } = choice;
+        let text = shown(&value);
+        self.made.insert(field.key.to_owned(), value);
+        for ((name, given), _) in self.sides.iter_mut().zip(sides).filter(|(_, gets_it)| *gets_it) {
             let set = field.parse(&text).and_then(|value| given.set(field, value));
             set.map_err(|why| format!("at {name}, with --same: {why}"))?;
         }
@@ -184,6 +202,33 @@ impl Alike {
             "--same gives all sides {}, but {why}: put this side first, or give the option to each side",
             made.join(" ")
         )
+    }
+}
+
+/// A value that makes a setting alike.
+struct Choice {
+    field: &'static Field,
+    /// The value of the first side that has the setting.
+    value: Value,
+    /// For each side, whether it has the setting.
+    sides: Vec<bool>,
+}
+
+impl Choice {
+    /// The choice for this setting, one of `options`; `None` if no text can give it. The first side decides
+    /// which of several kinds of the setting all sides get.
+    fn of(setting: &Setting, options: &Differing) -> Option<Choice> {
+        let Setting::Own(key) = setting else { return None };
+        let kinds: Vec<(&Setting, &Vec<Value>)> =
+            kinds(key).filter_map(|kind| options.get_key_value(&Setting::Own(kind.to_owned()))).collect();
+        let own = |side: usize| {
+            let mut all = kinds.iter().map(|(kind, values)| (*kind, &values[side]));
+            all.find(|(_, value)| !value.is_null())
+        };
+        let all: Vec<Option<(&Setting, &Value)>> = (0..options[setting].len()).map(own).collect();
+        let (kind, value) = all.iter().copied().flatten().next()?;
+        let sides = all.iter().map(Option::is_some).collect();
+        Some(Choice { field: settable(kind)?, value: value.clone(), sides })
     }
 }
 
@@ -292,6 +337,27 @@ mod tests {
         assert_eq!(options[&own("value")], [json!(64), json!(128)]);
         let left = Untyped::of(&options, &stores).defaults;
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    /// A window of a QP and a window of a thread are values of one setting.
+    #[test]
+    fn windows_of_either_kind_become_alike() {
+        let sides_of = |texts: &[&str]| {
+            let all = sides(texts);
+            let options = different(&all);
+            (Untyped::of(&options, &all).defaults, Alike::of(&all).unwrap())
+        };
+        let (defaults, alike) = sides_of(&["verb=write signal_every=16", "verb=write signal_every=1"]);
+        assert!(WINDOWS.iter().all(|key| defaults.contains(&own(key))), "{defaults:?}");
+        assert!(alike.made["window_per_qp"].is_u64() && !alike.made.contains_key("window"));
+        let left = different(&alike.sides);
+        assert!(WINDOWS.iter().all(|key| !left.contains_key(&own(key))), "{left:?}");
+        // The window that was typed stays, and so does the other side's window.
+        let (defaults, alike) =
+            sides_of(&["verb=write signal_every=16", "verb=write signal_every=1 window=8"]);
+        for key in WINDOWS {
+            assert!(!defaults.contains(&own(key)) && !alike.made.contains_key(key), "{key}");
+        }
     }
 
     #[test]
