@@ -158,11 +158,7 @@ impl Process {
         }
         let slot = who & (PROCESSES as u32 - 1);
         let Ok(found) = self.registry.find(slot) else { return false };
-        found.is_none_or(|member| {
-            claimer(&member) != who
-                || !self.registry.is_alive(slot, &member)
-                || self.registry.has_ended(slot, &member)
-        })
+        found.is_none_or(|member| claimer(&member) != who || !self.registry.is_alive(slot, &member))
     }
 
     /// PID of the process with this claimer number; `None` if the process has left its slot, or may be in
@@ -274,7 +270,8 @@ impl Process {
 
     /// Whether a living process has the slot that a QP number belongs to.
     pub(crate) fn has_peer(&self, qpn: u32) -> bool {
-        self.member_of(qpn).is_some_and(|member| self.registry.is_alive(slot_of(qpn), &member))
+        let is_alive = |member: FabricMember| self.registry.is_alive(slot_of(qpn), &member);
+        self.is_own(qpn) || self.member_of(qpn).is_some_and(is_alive)
     }
 
     /// The registry entry of the process that a QP number belongs to.

@@ -171,16 +171,19 @@ impl Registry {
         }
     }
 
-    /// Whether `member`, the process in a slot, is alive; `true` if that cannot be found out.
+    /// Whether `member`, the process in another process's slot, is alive; `true` if that cannot be found out.
+    ///
+    /// The lock is tested before /proc. The kernel removes an exited process from /proc during the wait4(2)
+    /// of the parent. Accesses to the process's files there prolong this call, and callers of `is_alive` ask
+    /// repeatedly.
     pub(crate) fn is_alive(&self, slot: u32, member: &FabricMember) -> bool {
-        match member.has_pid() {
-            true => member.is_alive().unwrap_or(true),
-            false => !self.has_ended(slot, member),
-        }
+        // A child that was created without fork(2)'s handlers may hold the lock of an exited process.
+        !self.has_ended(slot, member) && (!member.has_pid() || member.is_alive().unwrap_or(true))
     }
 
     /// Whether `member`, which was found in a slot, has exited. This is so if the slot now has another
-    /// process, or if the slot is not locked. The call opens no file.
+    /// process, or if the slot is not locked. The call opens no file. The answer is wrong for a slot of this
+    /// process, because the kernel does not report a process's own lock.
     pub(crate) fn has_ended(&self, slot: u32, member: &FabricMember) -> bool {
         let is_other = self.find(slot).is_ok_and(|found| found.as_ref() != Some(member));
         is_other || locks::is_locked(self.file.get(), self.bytes(slot)).is_ok_and(|locked| !locked)
@@ -253,6 +256,28 @@ mod tests {
         assert_eq!(open().join(3).expect("there is one"), slot);
         drop(other);
         std::fs::remove_dir_all(&directory).expect("it can be removed");
+    }
+
+    #[test]
+    fn a_process_without_its_lock_is_dead_even_if_its_pid_is_in_use() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let opened = Registry::open_in(directory.path().to_owned(), false);
+            opened.expect("it is there").expect("nobody removes it")
+        };
+        let (one, other) = (open(), open());
+        let slot = one.join(3).expect("there is one");
+        let member = other.find(slot).expect("it can be read").expect("it was written");
+        assert!(other.is_alive(slot, &member));
+        // A killed process has no lock any more, but keeps its PID until its parent has waited for it.
+        drop(one);
+        assert!(member.is_alive().expect("it can be read"), "this process runs");
+        // A child of another test inherits the lock, and holds it until it executes its program.
+        let begin = std::time::Instant::now();
+        while other.is_alive(slot, &member) {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "/proc was asked, not the lock");
+            std::thread::yield_now();
+        }
     }
 
     proptest::proptest! {

@@ -5,6 +5,7 @@ mod aliases;
 mod between;
 mod destroyed;
 mod direct;
+mod files;
 mod hostile;
 mod many;
 mod order;
