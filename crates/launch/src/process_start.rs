@@ -3,8 +3,12 @@
 //! The kernel reports a start time in the time namespace of the process that asks (time_namespaces(7)). A
 //! start time here is in the initial time namespace, so that all processes see equal numbers.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A process. Its start time distinguishes it from other processes with an equal PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +31,8 @@ impl ProcessStart {
         Ok(start_time(pid)?.map(|start_time| ProcessStart { pid, start_time }))
     }
 
-    /// Whether the process with this PID and this start time is alive.
+    /// Whether the process with this PID and this start time is alive. The call opens no file of a process
+    /// that has exited.
     ///
     /// # Errors
     /// If its state cannot be determined. An error does not mean that the process is dead.
@@ -35,7 +40,33 @@ impl ProcessStart {
         // The kernel rounds a time after it has added the namespace's offset, which need not be a number of
         // ticks. No PID is reused so soon that the tick beside is another process's.
         let is_it = |start_time: u64| start_time.abs_diff(self.start_time) <= 1;
-        Ok(self.pid != 0 && start_time(self.pid)?.is_some_and(is_it))
+        Ok(self.pid != 0 && !has_exited(self.pid) && start_time(self.pid)?.is_some_and(is_it))
+    }
+}
+
+/// Whether the process with this PID has exited, by a pidfd and without /proc: the kernel removes an exited
+/// process from /proc during the wait4(2) of the parent, and accesses to the process's files there prolong
+/// this call. `false` if that cannot be found out.
+fn has_exited(pid: u32) -> bool {
+    /// Whether the kernel is older than Linux 5.3, or valgrind(1) runs this process. Relaxed: the flag orders
+    /// nothing. An old value only leads to another call.
+    static HAS_NO_PIDFDS: AtomicBool = AtomicBool::new(false);
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    if HAS_NO_PIDFDS.load(Relaxed) {
+        return false;
+    }
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        // A pidfd is readable once all threads of the process have exited (pidfd_open(2)).
+        Ok(process) => {
+            let mut entry = [PollFd::new(&process, PollFlags::IN)];
+            poll(&mut entry, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        }
+        Err(Errno::SRCH) => true,
+        Err(error) => {
+            // valgrind(1) prints a warning for each unknown call.
+            HAS_NO_PIDFDS.fetch_or(error == Errno::NOSYS, Relaxed);
+            false
+        }
     }
 }
 
@@ -87,6 +118,7 @@ fn offset_in(offsets: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
 
     #[test]
     fn a_start_time_is_the_same_in_all_time_namespaces() {
@@ -107,6 +139,25 @@ mod tests {
         }
         assert_eq!(offset_in(""), None);
         assert_eq!(offset_in("boottime 1"), None);
+    }
+
+    #[test]
+    fn a_pidfd_tells_which_process_has_exited() {
+        assert!(!has_exited(std::process::id()));
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat is installed");
+        let known = ProcessStart::of(child.id()).expect("it can be read").expect("it waits for input");
+        assert!(!has_exited(child.id()) && known.is_alive().expect("it can be read"));
+        drop(child.stdin.take());
+        // The call leaves the child a zombie.
+        let id = WaitId::Pid(Pid::from_child(&child));
+        waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("a child");
+        assert!(has_exited(child.id()) && !known.is_alive().expect("it can be read"));
+        child.wait().expect("it ends");
+        assert!(has_exited(child.id()) && !known.is_alive().expect("it can be read"));
+        assert!(!has_exited(u32::MAX), "no PID");
     }
 
     #[test]
