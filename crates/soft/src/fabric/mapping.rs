@@ -15,6 +15,7 @@
 //! private memory.
 
 use super::member::FabricMember;
+use super::registry::Registry;
 use crate::memory::maps;
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
@@ -78,8 +79,10 @@ impl View {
 /// The views of one peer's regions that this process has looked up.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// The peer.
+    /// The peer, its slot, and the registry of both.
     member: FabricMember,
+    slot: u32,
+    registry: &'static Registry,
     /// The peer's number among all peers that this process has had.
     number: u64,
     known: Mutex<KnownViews>,
@@ -97,10 +100,11 @@ struct KnownViews {
 }
 
 impl Views {
-    pub(crate) fn of(member: FabricMember) -> Views {
+    /// The views of the regions of `member`, which was found in this slot.
+    pub(crate) fn of(slot: u32, member: FabricMember, registry: &'static Registry) -> Views {
         // A counter: it orders nothing.
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Views { member, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
+        Views { member, slot, registry, number: NEXT.fetch_add(1, Relaxed), known: Mutex::default() }
     }
 
     /// The peer's number among all peers that this process has had.
@@ -117,7 +121,11 @@ impl Views {
         {
             return view.clone();
         }
-        let view = known.look(&self.member, segment, place);
+        // No file of an exited process is opened (`Registry::is_alive`).
+        let view = match self.registry.has_ended(self.slot, &self.member) {
+            true => None,
+            false => known.look(&self.member, segment, place),
+        };
         known.views.insert(place.slot(), (*place, view.clone()));
         view
     }
@@ -311,8 +319,51 @@ impl ViewCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::process::Process;
+    use crate::memory::objects::HostMemory;
+    use doorbell_transport::Region;
+    use doorbell_verbs::AccessFlags;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, memfd_create};
+    use std::time::{Duration, Instant};
 
     const DEVICE: u64 = 1;
+
+    #[test]
+    fn no_memory_of_an_exited_process_is_looked_up() {
+        let process = Process::current().expect("this process can use the device");
+        // Memory that a peer could map.
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create(c"test", flags).expect("a file"));
+        file.set_len(PAGE as u64).expect("its size");
+        fcntl_add_seals(&file, SealFlags::SHRINK).expect("a seal");
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let base = unsafe { mmap(std::ptr::null_mut(), PAGE, protection, MapFlags::SHARED, &file, 0) };
+        let addr = base.expect("a mapping") as u64;
+        let bytes = addr..addr + PAGE as u64;
+        let object = maps::check(bytes, maps::Wanted { write: true, atomics: true }).expect("it is mapped");
+        let region = Region { pd: 1, addr, len: PAGE as u64, access: AccessFlags::all() };
+        let key = process.regions.register(process.segment, region, HostMemory { addr, object });
+        let place = find_in(process.segment, key.expect("a region")).expect("a record").expect("a region");
+        // A member with this process's PID, and a lock that ends.
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let opened = Registry::open_in(folder.path().to_owned(), false);
+            opened.expect("it is there").expect("nobody removes it")
+        };
+        let (one, other): (Registry, &'static Registry) = (open(), Box::leak(Box::new(open())));
+        let slot = one.join(3).expect("there is one");
+        let member = other.find(slot).expect("it can be read").expect("it was written");
+        let finds = || Views::of(slot, member, other).find(process.segment, &place).is_some();
+        assert!(finds(), "the member has its lock");
+        drop(one);
+        // A child of another test inherits the lock, and holds it until it executes its program.
+        let begin = Instant::now();
+        while finds() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the memory of an exited process is found");
+            std::thread::yield_now();
+        }
+    }
 
     fn found(rights: &str, device: &str, name: &str) -> Option<FoundMapping> {
         let line = format!("7f00-9f00 {rights} 00002000 {device} 65538                      {name}");

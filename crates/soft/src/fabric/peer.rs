@@ -83,7 +83,7 @@ impl Peer {
         registry: &'static Registry,
     ) -> Peer {
         segment.slots.set(member.place as usize, slot);
-        let (views, process) = (Views::of(member), Mutex::new(process));
+        let (views, process) = (Views::of(slot, member, registry), Mutex::new(process));
         let (spare_copies, refuses_copies) = (SpareCopies::default(), AtomicBool::new(false));
         let dead = AtomicBool::new(false);
         Peer { slot, member, segment, views, link, spare_copies, process, refuses_copies, registry, dead }

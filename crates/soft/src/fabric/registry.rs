@@ -49,7 +49,7 @@ impl Registry {
     }
 
     /// Opens the registry in a fabric's folder; `None` if another process is removing the folder.
-    fn open_in(path: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
+    pub(super) fn open_in(path: PathBuf, is_joined: bool) -> io::Result<Option<Registry>> {
         let Some(folder) = FabricFolder::keep(path)? else { return Ok(None) };
         let file = Private::new(folder.registry()?)?;
         let first = Identity::own().first(PROCESSES as u32);
