@@ -257,8 +257,30 @@ fn has_children() -> bool {
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
 }
 
-/// The children of this process, including those that ranks have left behind.
+/// The children of this process, including those that ranks have left behind. A child may be missing while
+/// other children exit.
 fn own_children() -> Vec<pid_t> {
+    listed_children().unwrap_or_else(scanned_children)
+}
+
+/// The children of all threads of this process, as the kernel lists them (proc_tid_children(5)). `None` if
+/// the kernel has no such lists.
+fn listed_children() -> Option<Vec<pid_t>> {
+    std::fs::metadata("/proc/thread-self/children").ok()?;
+    let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    // A thread may have exited meanwhile. Its children then belong to another thread.
+    Some(lists.flatten().flat_map(|list| pids(&list)).collect())
+}
+
+/// The PIDs in a list of the kernel.
+fn pids(list: &str) -> Vec<pid_t> {
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The children of this process among all processes. This is the second choice: it opens a file of each
+/// process, and such accesses keep the kernel from removing exited processes from /proc.
+fn scanned_children() -> Vec<pid_t> {
     let own = std::process::id().to_string();
     let is_own = |pid: &pid_t| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -267,4 +289,33 @@ fn own_children() -> Vec<pid_t> {
     };
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_of_all_threads_are_found() {
+        let start = || Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat is installed");
+        // The kernel lists a child under the thread that started it.
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let (send, started) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            send.send(start()).expect("the test listens");
+            let _ = ends.recv();
+        });
+        let mut children = [start(), started.recv().expect("it starts")];
+        let is_all = |found: Vec<pid_t>| children.iter().all(|child| found.contains(&(child.id() as pid_t)));
+        assert!(is_all(scanned_children()), "by all processes");
+        // A child of another test that exits may hide another child.
+        let listed = || listed_children().is_none_or(is_all);
+        assert!((0..1000).any(|_| listed()), "by lists");
+        for child in &mut children {
+            child.kill().expect("it runs");
+            child.wait().expect("it ends");
+        }
+        drop(end);
+        other.join().expect("it ends");
+    }
 }
