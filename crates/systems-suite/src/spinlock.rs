@@ -28,8 +28,11 @@ pub enum LockKind {
         /// Whether the guarded data is fenced.
         fencing: bool,
     },
-    /// A lock that a thread of the server keeps.
-    Rpc,
+    /// A lock that threads of the server keep.
+    Rpc {
+        /// Number of these threads. Each has locks of its own.
+        cores: u32,
+    },
 }
 
 /// Clients that count under locks.
@@ -145,8 +148,8 @@ impl SpinlockCase {
                 let design = Leased::put_up(&mut stage, self.all(), locks, terms).map_err(text)?;
                 self.add_spread(&mut stage, &design);
             }
-            LockKind::Rpc => {
-                let design = Rpc::put_up(&mut stage, self.all(), layout).map_err(text)?;
+            LockKind::Rpc { cores } => {
+                let design = Rpc::put_up(&mut stage, self.all(), layout, cores).map_err(text)?;
                 self.add_spread(&mut stage, &design);
             }
         }
@@ -253,7 +256,8 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
     let remote = |release| {
         move |scale: &Scale| LockKind::Remote(if scale.writes_back { Release::Cas } else { release })
     };
-    let rpc = |_: &Scale| LockKind::Rpc;
+    let rpc = |_: &Scale| LockKind::Rpc { cores: 1 };
+    let shared_out = |_: &Scale| LockKind::Rpc { cores: 2 };
     let several = |case: &mut SpinlockCase| case.locks = 3;
     let at_once = |case: &mut SpinlockCase| case.waits.first = Span::ZERO;
     vec![
@@ -268,6 +272,7 @@ pub fn checks<C: Cluster>() -> Vec<Check<C>> {
         check("rpc", rpc, same, Trouble::None),
         check("rpc_writes_in_parts", rpc, several, Trouble::Hesitation),
         check("rpc_stops", rpc, same, Trouble::Stops),
+        check("rpc_of_two_threads", shared_out, several, Trouble::None),
         check("leased", leased, several, Trouble::None),
         check("leased_writes_in_parts", leased, same, Trouble::Hesitation),
         check("leased_stops", leased, same, Trouble::Stops),

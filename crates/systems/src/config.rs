@@ -9,6 +9,12 @@ use doorbell_verbs::{QpType, Span};
 /// Maximum number of clients on a machine.
 const MOST_OF_MACHINE: u32 = 256;
 
+/// Maximum bytes of one memory of a system: the largest allocation of a simulated machine, 16 GiB.
+pub(crate) const LARGEST_MEMORY: u64 = 16 << 30;
+
+/// Bytes of the last-level cache of a socket of the machines of CLUSTER'21 (its section III).
+pub(crate) const LLC: u64 = 20 << 20;
+
 schema! {
     /// Clients. Each client is a thread with a core of its own.
     pub struct Clients {

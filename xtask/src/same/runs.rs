@@ -189,7 +189,7 @@ const RARE: [&str; 18] = [
 ];
 
 /// Systems in each of their designs, and with their options.
-const SYSTEMS: [&str; 79] = [
+const SYSTEMS: [&str; 80] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -247,6 +247,7 @@ const SYSTEMS: [&str; 79] = [
     "spinlock --lease 30us --data 64 --no-fencing --hold 1us",
     "spinlock --design rpc",
     "spinlock --design rpc --data 64 --locks 3",
+    "spinlock --design rpc --cores 2 --locks 9000",
     "consolidate --theta 1 --outstanding 4",
     "consolidate --blocks 40",
     "consolidate --holding shared --theta 5 --blocks 200 --time-out 20us",

@@ -3,7 +3,7 @@
 use super::config::Join;
 use super::map::Map;
 use super::protocol::{JoinClient, Memories};
-use crate::config::{Clients, Timing};
+use crate::config::{Clients, LLC, Timing};
 use crate::shuffle::{Full, Inboxes, Placement, put_up_inboxes};
 use crate::site::{Dress, Site, SiteError};
 use crate::strategy::Chosen;
@@ -13,9 +13,6 @@ use doorbell_verbs::{Cluster, Mem, Span};
 
 /// Bytes of sequentially accessed memory that caches hold: the lines that a core used last.
 const KEPT: u64 = 4096;
-
-/// The last-level cache of a socket of the paper's machines (CLUSTER'21, III).
-const LLC: u64 = 20 << 20;
 
 impl System for Join {
     const NAME: &'static str = "join";

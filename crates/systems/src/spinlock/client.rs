@@ -41,7 +41,7 @@ pub struct Held {
     pub sections: u64,
     /// Number of all failed attempts, measured or not, including those of a section that never completed.
     pub failed: u64,
-    /// For each lock, the last count that the client wrote.
+    /// For each lock, the last count that the client wrote; empty if locks guard no data.
     pub counts: Vec<u64>,
 }
 
@@ -73,7 +73,8 @@ impl<D: Design> Program for SpinlockClient<D> {
         let mut random = Random::new(section.seed, number.into());
         let interval = interval.begin(&p);
         p.compute(Span::from_ps(random.below(APART.as_ps())));
-        let held = Held { counts: vec![0; section.locks as usize], ..Held::default() };
+        let counted = if section.data > 0 { section.locks } else { 0 };
+        let held = Held { counts: vec![0; counted as usize], ..Held::default() };
         let data = vec![0; section.data as usize];
         let mut holder = Holder { p, lock, section, random, interval, held, data };
         while !holder.is_done() {
@@ -140,7 +141,9 @@ impl<P: Provider, L: Lock> Holder<P, L> {
         if count == HALF_WRITTEN {
             return Err(SystemError::Protocol(format!("the data of lock {lock} was half written")));
         }
-        self.held.counts[lock as usize] = count;
+        if let Some(last) = self.held.counts.get_mut(lock as usize) {
+            *last = count;
+        }
         Ok(true)
     }
 

@@ -1,7 +1,8 @@
 //! Parameters of spinlocks.
 
+use super::layout::Layout;
 use super::word;
-use crate::config::{OneByOne, Timing};
+use crate::config::{LARGEST_MEMORY, OneByOne, Timing};
 use crate::names::named;
 use doorbell_schema::{Duration, Field, Flag, schema};
 use doorbell_verbs::Span;
@@ -20,7 +21,7 @@ schema! {
     /// Locks, and what clients do with them.
     pub struct Locks {
         /// Locks. Each operation takes a random one.
-        locks: u32 = Field::count(1, 4096),
+        locks: u32 = Field::count(1, 1 << 28),
         /// Time that a client computes while it has a lock, such as 500ns.
         hold: Duration = Field::time(),
         /// Bytes that a lock guards, a multiple of 8. The holder reads them, increments each word, and writes
@@ -78,7 +79,7 @@ schema! {
 }
 
 schema! {
-    /// A spinlock that a thread of the server keeps.
+    /// A spinlock that threads of the server keep.
     pub struct RpcSpinlock {
         groups {
             /// Clients.
@@ -88,6 +89,8 @@ schema! {
             /// When the run measures.
             timing: Timing,
         }
+        /// Worker threads of the server, one per core.
+        cores: u32 = Field::count(1, 256),
     }
 }
 
@@ -101,9 +104,9 @@ impl Locks {
         backoff_most: Duration::new(Span::from_us(64)),
     };
 
-    /// Returns one sentence if parameters do not go together.
-    pub(super) fn refuse(&self) -> Result<(), String> {
-        let Locks { data, backoff, backoff_most, .. } = self;
+    /// Returns one sentence if parameters do not go together. `layout` is the layout of the locks.
+    pub(super) fn refuse(&self, layout: &Layout) -> Result<(), String> {
+        let Locks { locks, data, backoff, backoff_most, .. } = self;
         if !data.is_multiple_of(8) {
             return Err(format!("data is {data}, but a lock's data consists of words: use a multiple of 8"));
         }
@@ -116,6 +119,14 @@ impl Locks {
             return Err(format!(
                 "backoff_most is {backoff_most}, but clients do not wait without backoff, the first wait: \
                  give both"
+            ));
+        }
+        let bytes = layout.bytes();
+        if bytes > LARGEST_MEMORY {
+            let slots = if layout.slots > 1 { ", fewer clients" } else { "" };
+            return Err(format!(
+                "locks is {locks}, which with {data} bytes of data each take {bytes} bytes, but one memory has \
+                 at most {LARGEST_MEMORY} (16GiB): use fewer locks{slots} or less data"
             ));
         }
         Ok(())
@@ -133,7 +144,7 @@ impl RemoteSpinlock {
 
     /// Returns one sentence if parameters do not go together.
     pub(super) fn refuse(&self) -> Result<(), String> {
-        self.locks.refuse()?;
+        self.locks.refuse(&self.layout())?;
         let RemoteSpinlock { lease, drift, release, fencing, clients, .. } = self;
         if !self.is_leased() {
             return match fencing {
@@ -212,9 +223,20 @@ mod tests {
                 RemoteSpinlock { drift: us(500_000), ..leased() },
                 "lease is 50us and drift is 500ms, but their sum must be at most 500ms",
             ),
+            (
+                locks(|locks| (locks.locks, locks.data) = (1 << 28, 8)),
+                "locks is 268435456, which with 8 bytes of data each take 34359738368 bytes, but one memory has \
+                 at most 17179869184 (16GiB): use fewer locks or less data",
+            ),
+            (
+                RemoteSpinlock { locks: Locks { locks: 1 << 24, data: 64, ..Locks::USUAL }, ..leased() },
+                "locks is 16777216, which with 64 bytes of data each take 19327352832 bytes, but one memory has \
+                 at most 17179869184 (16GiB): use fewer locks, fewer clients or less data",
+            ),
         ] {
             assert_eq!(spinlock.check().unwrap_err(), said);
         }
         assert!(leased().check().is_ok() && RemoteSpinlock { fencing: false, ..leased() }.check().is_ok());
+        assert!(locks(|locks| locks.locks = 1 << 28).check().is_ok());
     }
 }

@@ -35,6 +35,22 @@ impl Locks {
     fn layout(&self) -> Layout {
         Layout { locks: self.locks, data: self.data, slots: 1 }
     }
+
+    /// Bytes that a client has for the counts of the locks, if they guard data.
+    fn count_bytes(&self) -> u64 {
+        if self.data > 0 { 8 * u64::from(self.locks) } else { 0 }
+    }
+}
+
+impl RemoteSpinlock {
+    /// Layout of the locks, and of the slots for their data.
+    pub(super) fn layout(&self) -> Layout {
+        let Locks { locks, data, .. } = self.locks;
+        match self.is_leased() {
+            true => Leased::layout(self.clients.clients().clients, (locks, data), self.fencing),
+            false => self.locks.layout(),
+        }
+    }
 }
 
 fn add_clients<C: Cluster, D: Dress>(
@@ -67,12 +83,13 @@ impl System for LocalSpinlock {
 
     fn check(&self) -> Result<(), String> {
         self.clients.refuse()?;
-        self.locks.refuse()
+        self.locks.refuse(&self.locks.layout())
     }
 
     fn shape(&self) -> SystemShape {
         SystemShape {
             store_bytes: self.locks.layout().bytes(),
+            client_bytes: self.locks.count_bytes(),
             latency_of: Some(LATENCY),
             one_machine: true,
             competes: true,
@@ -120,17 +137,13 @@ impl System for RemoteSpinlock {
     }
 
     fn shape(&self) -> SystemShape {
-        let Locks { locks, data, .. } = self.locks;
-        let clients = self.clients.clients();
-        let layout = match self.is_leased() {
-            true => Leased::layout(clients.clients, (locks, data), self.fencing),
-            false => self.locks.layout(),
-        };
+        let known = if self.is_leased() { Leased::known_bytes(self.locks.locks) } else { 0 };
         SystemShape {
-            store_bytes: layout.bytes(),
+            store_bytes: self.layout().bytes(),
+            client_bytes: self.locks.count_bytes() + known,
             latency_of: Some(LATENCY),
             competes: true,
-            ..SystemShape::of(clients)
+            ..SystemShape::of(self.clients.clients())
         }
     }
 
@@ -151,20 +164,23 @@ impl System for RemoteSpinlock {
 
 impl System for RpcSpinlock {
     const NAME: &'static str = "rpc-spinlock";
-    const ABOUT: &'static str = "Spinlock kept by a thread of the server, with requests by RC SEND";
+    const ABOUT: &'static str =
+        "Spinlock kept by threads of the server, each with locks of its own, with requests by RC SEND";
     const DESIGN: Option<(&'static str, &'static str)> = Some(("spinlock", "rpc"));
 
     fn usual() -> RpcSpinlock {
-        RpcSpinlock { clients: OneByOne::new(8, 16), locks: Locks::USUAL, timing: Timing::USUAL }
+        RpcSpinlock { clients: OneByOne::new(8, 16), locks: Locks::USUAL, timing: Timing::USUAL, cores: 1 }
     }
 
     fn check(&self) -> Result<(), String> {
-        self.locks.refuse()
+        self.locks.refuse(&self.locks.layout())
     }
 
     fn shape(&self) -> SystemShape {
         SystemShape {
+            workers: Some(self.cores),
             store_bytes: self.locks.layout().bytes(),
+            client_bytes: self.locks.count_bytes(),
             latency_of: Some(LATENCY),
             competes: true,
             ..SystemShape::of(self.clients.clients())
@@ -173,7 +189,7 @@ impl System for RpcSpinlock {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let (clients, section) = (self.clients.clients(), self.locks.section(&self.timing));
-        let rpc = Rpc::put_up(site, clients.clients, self.locks.layout())?;
+        let rpc = Rpc::put_up(site, clients.clients, self.locks.layout(), self.cores)?;
         add_clients(site, &rpc, section, spread(clients));
         Ok(())
     }

@@ -51,6 +51,11 @@ impl Leased {
         Layout { locks, data, slots: if fencing { word::slots(clients) } else { 1 } }
     }
 
+    /// Bytes that a client has for the words of this many locks.
+    pub(super) fn known_bytes(locks: u32) -> u64 {
+        u64::from(locks) * size_of::<Word>() as u64
+    }
+
     /// Locks with fencing in memory of this layout.
     pub(crate) fn fenced(layout: Layout, lease: Span, drift: Span) -> Leased {
         Leased { layout, lease, drift, fencing: true }

@@ -4,6 +4,7 @@
 use super::config::Release;
 use super::layout::Layout;
 use super::lock::{Design, Lock};
+use crate::config::LLC;
 use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Record, SystemError};
 use doorbell_verbs::{Cluster, Mem, Provider};
@@ -30,6 +31,9 @@ impl Local {
         release: Release,
     ) -> Result<Local, SiteError> {
         let memory = site.alloc_near((MACHINE, 0), layout.bytes())?;
+        if layout.bytes() > LLC {
+            site.cluster().limit_cached(MACHINE, memory, LLC);
+        }
         Ok(Local { memory, layout, release })
     }
 }

@@ -7,10 +7,10 @@
 //! - [`RemoteSpinlock`]: clients compare-and-swap a word of the server's memory by RDMA. The server's
 //!   processor takes no part. A client releases the lock by a WRITE or by another compare-and-swap, on the QP
 //!   of the acquisition.
-//! - [`RpcSpinlock`]: one thread of the server keeps the holder of each lock. Clients ask this thread by RC
-//!   SEND. The thread posts each reply, an RC SEND, before it takes the next request. The paper does not say
-//!   how the thread answers a request for a lock that another client holds. Here the thread refuses the
-//!   request, and the client asks again.
+//! - [`RpcSpinlock`]: a thread of the server keeps the holder of a lock. Clients ask this thread by RC SEND.
+//!   The thread posts each reply, an RC SEND, before it takes the next request. Locks take the server's
+//!   threads in turn, and the paper has one thread. The paper does not say how the thread answers a request
+//!   for a lock that another client holds. Here the thread refuses the request, and the client asks again.
 //!
 //! After a failed attempt, a client waits for a drawn time ([`Waits`]). The longest wait doubles with each
 //! failure. An operation begins with its first attempt, and ends with the release of the lock. `again` counts

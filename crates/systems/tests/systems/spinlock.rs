@@ -47,7 +47,7 @@ fn kinds() -> impl Strategy<Value = LockKind> {
         1 => Just(LockKind::Local(Release::Cas)),
         1 => Just(LockKind::Remote(Release::Write)),
         1 => Just(LockKind::Remote(Release::Cas)),
-        1 => Just(LockKind::Rpc),
+        1 => (1..4u32).prop_map(|cores| LockKind::Rpc { cores }),
         2 => Just(leased),
     ]
 }
@@ -142,11 +142,28 @@ fn stops_take_locks_away_that_have_leases() {
 #[test]
 fn a_dead_holders_lock_is_taken_over_where_it_has_a_lease() {
     run(SpinlockCase { dies: true, ..case(leased(true)) }).unwrap();
-    for kind in [LockKind::Remote(Release::Cas), LockKind::Rpc, LockKind::Local(Release::Write)] {
+    let rpc = LockKind::Rpc { cores: 1 };
+    for kind in [LockKind::Remote(Release::Cas), rpc, LockKind::Local(Release::Write)] {
         let waits = Waits { first: Span::from_us(10), most: Span::from_ms(10) };
         let wrong = run(SpinlockCase { dies: true, waits, ..case(kind) }).unwrap_err();
         assert!(wrong.contains("sections in time"), "{kind:?}: {wrong}");
         // Failed attempts without an answer are counted, too. They show whether a lock stayed held.
         assert!(!wrong.contains("(0 attempts failed)"), "{kind:?}: {wrong}");
+    }
+}
+
+/// A thread of the server has memory for so many locks, and several locks share a slot of the NIC.
+#[test]
+fn no_count_is_lost_of_many_locks() {
+    let leased = LockKind::Leased { lease: LONGER, drift: Span::from_us(5), fencing: true };
+    for kind in [
+        LockKind::Rpc { cores: 1 },
+        LockKind::Rpc { cores: 2 },
+        LockKind::Remote(Release::Cas),
+        LockKind::Local(Release::Write),
+        leased,
+    ] {
+        let many = SpinlockCase { locks: 9000, data: 8, sections: 200, ..case(kind) };
+        run(many).unwrap_or_else(|why| panic!("{kind:?}: {why}"));
     }
 }
