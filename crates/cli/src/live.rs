@@ -32,7 +32,8 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let mut asked = Vec::new();
     for given in in_turn(&entry.fields, usual(&entry.fields, given)) {
         // If any parameter is invalid, the command ends before anything runs.
-        entry.with(&given).map_err(Exit::bad_input)?;
+        let system = SystemWorkload::of(entry.with(&given).map_err(Exit::bad_input)?);
+        system.check_memory().map_err(Exit::bad_input)?;
         asked.push(given);
     }
     let library = library(args)?;

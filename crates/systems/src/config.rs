@@ -12,6 +12,13 @@ const MOST_OF_MACHINE: u32 = 256;
 /// Maximum bytes of one memory of a system: the largest allocation of a simulated machine, 16 GiB.
 pub(crate) const LARGEST_MEMORY: u64 = 16 << 30;
 
+/// Maximum bytes of the entries that all executors of a shuffle or join send in a round. Each of 64 executors
+/// has the largest memory.
+pub(crate) const LARGEST_TABLE: u64 = 64 * LARGEST_MEMORY;
+
+/// Maximum number of these entries. An entry has at least 8 bytes.
+pub(crate) const MOST_ENTRIES: u64 = LARGEST_TABLE / 8;
+
 /// Bytes of the last-level cache of a socket of the machines of CLUSTER'21 (its section III).
 pub(crate) const LLC: u64 = 20 << 20;
 

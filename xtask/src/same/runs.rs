@@ -189,7 +189,7 @@ const RARE: [&str; 18] = [
 ];
 
 /// Systems in each of their designs, and with their options.
-const SYSTEMS: [&str; 80] = [
+const SYSTEMS: [&str; 82] = [
     "sequencer --cores 2",
     "sequencer --cores 1 --no-batching",
     "sequencer --cores 2 --datagrams",
@@ -264,8 +264,10 @@ const SYSTEMS: [&str; 80] = [
     "shuffle --clients 4 --strategy sp --full spill --zipf --segment 64",
     "shuffle --clients 4 --strategy doorbell --senders 1 --receivers 3",
     "shuffle --clients 4 --transfer pull --placement other",
+    "shuffle --bytes 300000 --entry 1024",
     "join --tuples 4096",
     "join --tuples 4096 --clients 1",
+    "join --bytes 64KiB",
     "join --tuples 4096 --placement first --batch-entries 1",
     "hashtable --hot 0% --put-permille 500 --pairs 100 --time-out 50us",
     "hashtable --theta 4 --time-out 50us --path home --put-permille 900 --back-ends 1",

@@ -122,6 +122,12 @@ fn bad_input_gets_one_sentence_and_exit_2() {
             "an append of 64 records does not fit in a log of 32 records (log_slots)",
         ),
         (
+            "simulate --system join --bytes 1MiB --tuples 10",
+            "bytes is 1048576, which is 65536 tuples of 16 bytes, but tuples is 10: give one of them",
+        ),
+        ("simulate --system shuffle --bytes 240G", "the run may take "),
+        ("simulate --system shuffle --bytes 4KB", "bytes is 4KB, which may mean 4000 bytes or 4KiB"),
+        (
             "simulate --system spinlock --design spec-s0",
             "design is spec-s0, but the designs of spinlock are remote, local, rpc",
         ),

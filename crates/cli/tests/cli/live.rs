@@ -106,6 +106,7 @@ fn what_cannot_be_is_one_sentence() {
         (&["--system", "herd-kv", "--device", "9"], "no RDMA device with index 9"),
         (&["--system", "drtm-kv", "--cores", "2"], "cores (--cores) does not apply to drtm-kv"),
         (&["--system", "herd-kv", "--clients", "0"], "clients"),
+        (&["--system", "shuffle", "--bytes", "240G"], "the run may take 240."),
         (&["--system", "herd-kv", "--verb", "read"], "--verb"),
         (&["--system", "herd-kv", "/nonexistent/w.toml"], "/nonexistent/w.toml"),
     ] {

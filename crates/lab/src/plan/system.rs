@@ -1,5 +1,6 @@
 //! A system as the work of a run: estimates of its time and memory.
 
+use super::memory;
 use super::work::{Planned, Work, microseconds};
 use crate::asked::SystemWorkload;
 use crate::extrapolation;
@@ -20,6 +21,22 @@ const SERVER_THREADS: u64 = 256;
 
 /// Approximate upper bound of the messages that a system exchanges in a microsecond.
 const SYSTEM_RATE: f64 = 200.0;
+
+/// Bytes of the memories of a system: the store and the buffers of its threads.
+fn memories(system: &SystemWorkload) -> u64 {
+    system.server_bytes().saturating_add(system.client_bytes())
+}
+
+impl SystemWorkload {
+    /// Refuses to run the system on this machine itself if its memories are larger than the machine's memory.
+    ///
+    /// # Errors
+    /// If they are larger.
+    pub fn check_memory(&self) -> Result<(), SimulateError> {
+        let (needed, memory) = (memories(self), memory::of_machine());
+        if needed > memory { Err(SimulateError::TooLarge { needed, memory }) } else { Ok(()) }
+    }
+}
 
 impl Planned for SystemWorkload {
     fn name(&self) -> &'static str {
@@ -70,9 +87,8 @@ impl Planned for SystemWorkload {
     }
 
     fn bytes(&self, _profiles: &Profiles) -> u64 {
-        // The buffers of clients, and a quarter more for data about their cache lines.
-        let buffers = self.client_bytes() / 4 * 5;
-        self.server_bytes() + CLIENT * u64::from(self.clients().clients) + buffers
+        // A quarter more for data about the cache lines of all memories.
+        memories(self) / 4 * 5 + CLIENT * u64::from(self.clients().clients)
     }
 
     fn threads(&self) -> u64 {

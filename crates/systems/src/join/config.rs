@@ -3,15 +3,12 @@
 use super::map::Map;
 use super::tuples::{TUPLE, Tuple};
 use crate::System;
-use crate::config::{Clients, Seats, Timing};
+use crate::config::{Clients, LARGEST_MEMORY, LARGEST_TABLE, MOST_ENTRIES, Seats, Timing};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
 use crate::shuffle::{Full, Placement, Plan, Shuffle};
 use crate::strategy::{Chosen, Strategy};
 use doorbell_schema::{Duration, Field, schema};
-
-/// Largest size of all memories together, in bytes.
-const LARGEST: u64 = 4 << 30;
 
 schema! {
     /// A join of two relations.
@@ -22,11 +19,15 @@ schema! {
             /// The interval that is measured, and the seed.
             timing: Timing,
         }
+        /// Bytes of the whole table, such as 64MiB: of all entries that all senders together send in a round.
+        /// A join sends one relation in a round. An incomplete last entry is left out.
+        bytes: Option<u64> =
+            Field::bytes(1, LARGEST_TABLE).usual("by round_entries or tuples").synonyms(&["table_size"]),
         /// Tuples of each relation.
-        tuples: u64 = Field::count(1, 1 << 26),
+        tuples: u64 = Field::count(1, MOST_ENTRIES),
         /// Tuples of each relation that these are a sample of: caches hold as small a part of the maps as of
         /// the maps of so many.
-        real_tuples: u64 = Field::count(1, u64::MAX),
+        real_tuples: u64 = Field::count(1, u64::MAX).usual("16000000; with bytes, all tuples"),
         /// Bytes of the last-level cache, which all partitions share.
         cache_bytes: u64 = Field::bytes(1, u64::MAX).in_files(),
         /// How the pieces of a call come together; auto is the fastest strategy by the costs of the profile.
@@ -45,7 +46,7 @@ schema! {
         /// receivers.
         full: Full = Field::name(Full::NAMES),
         /// Number of different keys.
-        keys: u64 = Field::count(1, 100_000_000),
+        keys: u64 = Field::count(1, MOST_ENTRIES),
         /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
         /// Sockets of each machine; sockets of equal number match.
@@ -150,18 +151,89 @@ impl Join {
         (inboxes + own).saturating_mul(self.clients.clients.into()).saturating_add(relations)
     }
 
+    /// Number of tuples of each relation, if `bytes` sets it.
+    pub(super) fn table_tuples(&self) -> Option<u64> {
+        self.bytes.map(|bytes| bytes / u64::from(self.entry))
+    }
+
+    /// Bytes of an executor's part of both relations.
+    pub(super) fn relation_bytes(&self, executor: u32) -> u64 {
+        let part = self.part(executor);
+        2 * (part.end - part.start) * u64::from(self.entry)
+    }
+
     /// Refuses parameters that contradict each other, with one sentence.
     pub(super) fn refuse(&self) -> Result<(), String> {
         self.shuffle().check().map_err(|why| why.replace("shuffle", "join"))?;
-        if u64::from(self.entry) < TUPLE {
-            return Err(format!("entry is {}, but a tuple has at least {TUPLE} bytes", self.entry));
+        let Join { entry, tuples, .. } = self;
+        if u64::from(*entry) < TUPLE {
+            return Err(format!("entry is {entry}, but a tuple has at least {TUPLE} bytes"));
         }
-        let all = self.memory();
-        if all > LARGEST {
+        if let (Some(bytes), Some(all)) = (self.bytes, self.table_tuples()) {
+            if all == 0 {
+                return Err(format!(
+                    "bytes is {bytes}, but an entry has {entry} bytes: use at least one entry"
+                ));
+            }
+            if all != *tuples {
+                return Err(format!(
+                    "bytes is {bytes}, which is {all} tuples of {entry} bytes, but tuples is {tuples}: give one of \
+                     them"
+                ));
+            }
+        }
+        let relations = (0..self.clients.clients).map(|executor| self.relation_bytes(executor)).max();
+        let largest =
+            relations.unwrap_or(0).max(self.room() * u64::from(*entry)).max(Map::bytes(self.room()));
+        if largest > LARGEST_MEMORY {
             return Err(format!(
-                "all executors together take {all} bytes of memory, but at most {LARGEST} are possible"
+                "an executor's part of the {tuples} tuples takes {largest} bytes in one memory, but one memory has \
+                 at most {LARGEST_MEMORY} (16GiB): use more clients, or fewer bytes or tuples"
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use doorbell_schema::{Given, Schema};
+
+    fn join(options: &str) -> Result<Join, String> {
+        let given = Given::from_toml("w.toml", options, &Join::fields()).map_err(|why| why.to_string())?;
+        Join::of(&given)
+    }
+
+    #[test]
+    fn a_table_of_bytes_is_joined_whole() {
+        let whole = join("bytes = \"1MiB\"\nclients = 3").unwrap();
+        assert_eq!((whole.tuples, whole.real_tuples, whole.keys), (1 << 16, 1 << 16, 1 << 16));
+        assert_eq!((0..3).map(|n| whole.relation_bytes(n)).sum::<u64>(), 2 << 20);
+        assert_eq!(Join::of(&whole.given()), Ok(whole));
+        let wide = join("bytes = 1000\nentry = 32\nreal_tuples = 500\nkeys = 7").unwrap();
+        assert_eq!((wide.tuples, wide.real_tuples, wide.keys), (31, 500, 7));
+        // Without `bytes`, the tuples are a sample.
+        let sample = join("tuples = 65536").unwrap();
+        assert_eq!((sample.tuples, sample.real_tuples), (1 << 16, Join::usual().real_tuples));
+    }
+
+    #[test]
+    fn what_is_too_large_or_twice_is_refused_in_one_sentence() {
+        for (options, said) in [
+            ("bytes = 15", "bytes is 15, but an entry has 16 bytes: use at least one entry"),
+            (
+                "bytes = \"1MiB\"\ntuples = 4096",
+                "bytes is 1048576, which is 65536 tuples of 16 bytes, but tuples is 4096: give one of them",
+            ),
+            (
+                "bytes = \"100G\"\nentry = 1024",
+                "an executor's part of the 104857600 tuples takes 53687091200 bytes in one memory, but one memory \
+                 has at most 17179869184 (16GiB): use more clients, or fewer bytes or tuples",
+            ),
+        ] {
+            assert_eq!(join(options).unwrap_err(), said);
+        }
+        assert!(join("clients = 16\nentry = 1024").is_ok());
     }
 }

@@ -26,6 +26,7 @@ impl System for Join {
         Join {
             clients: Clients::new(4, 2, 4, false),
             timing: Timing::USUAL,
+            bytes: None,
             tuples: 1 << 16,
             real_tuples: 16_000_000,
             cache_bytes: LLC,
@@ -44,8 +45,16 @@ impl System for Join {
         }
     }
 
-    /// Unless the number of keys is given, each inner tuple has a key of its own.
+    /// With `bytes`, the number of tuples follows, and these tuples are no sample. Unless the number of keys
+    /// is given, each inner tuple has a key of its own.
     fn settle(&mut self, given: &Given) {
+        let all = self.table_tuples().filter(|all| *all > 0);
+        if let (Some(all), None) = (all, given.get("tuples")) {
+            self.tuples = all;
+        }
+        if self.bytes.is_some() && given.get("real_tuples").is_none() {
+            self.real_tuples = self.tuples;
+        }
         if given.get("keys").is_none() {
             self.keys = self.tuples;
         }
@@ -104,8 +113,7 @@ impl Join {
     ) -> Result<Memories, SiteError> {
         let machine = self.seats().place(number).0;
         let entry = u64::from(self.entry);
-        let part = self.part(number);
-        let relations = self.kept(site, number, 2 * (part.end - part.start) * entry, KEPT)?;
+        let relations = self.kept(site, number, self.relation_bytes(number), KEPT)?;
         let tuples = self.inner(number).chain(self.outer(number));
         site.cluster().preset(machine, relations, |bytes| {
             for (to, tuple) in bytes.chunks_exact_mut(entry as usize).zip(tuples) {

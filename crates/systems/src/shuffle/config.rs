@@ -2,7 +2,7 @@
 
 use super::layout::{Full, Plan, Transfer};
 use super::rule::share_of_fullest;
-use crate::config::{Clients, Seats, Timing};
+use crate::config::{Clients, LARGEST_MEMORY, LARGEST_TABLE, MOST_ENTRIES, Seats, Timing};
 use crate::kv::load::Draws;
 use crate::kv::{Distribution, Load};
 use crate::names::named;
@@ -13,8 +13,6 @@ use doorbell_verbs::Span;
 /// Maximum number of executors. Each executor has two QPs with every other executor, one as sender and one as
 /// receiver.
 const MOST_EXECUTORS: u32 = 64;
-/// Maximum bytes of the inboxes and inputs of all executors.
-const LARGEST: u64 = 1 << 28;
 
 named! {
     /// The socket of an executor's memory.
@@ -58,10 +56,14 @@ schema! {
         /// Rule for a sender when a receiver has no room: it waits, or goes on with entries for other
         /// receivers.
         full: Full = Field::name(Full::NAMES),
+        /// Bytes of the whole table, such as 64MiB: of all entries that all senders together send in a round.
+        /// A join sends one relation in a round. An incomplete last entry is left out.
+        bytes: Option<u64> =
+            Field::bytes(1, LARGEST_TABLE).usual("by round_entries or tuples").synonyms(&["table_size"]),
         /// Entries of each sender in a round.
-        round_entries: u64 = Field::count(1, 1 << 24),
+        round_entries: u64 = Field::count(1, MOST_ENTRIES),
         /// Number of different keys.
-        keys: u64 = Field::count(1, 100_000_000),
+        keys: u64 = Field::count(1, MOST_ENTRIES),
         /// Draw keys by Zipf's law rather than uniformly.
         zipf: bool = Field::switch(),
         /// Number of executors that send, the first ones; 0 for all.
@@ -125,12 +127,37 @@ impl Shuffle {
         }
     }
 
-    /// Bytes of a sender's input.
-    pub(super) fn input_bytes(&self) -> u64 {
-        self.round_entries * u64::from(self.entry)
+    /// Number of entries that all senders together send in a round, if `bytes` sets it.
+    fn table_entries(&self) -> Option<u64> {
+        self.bytes.map(|bytes| bytes / u64::from(self.entry))
     }
 
-    /// The keys of a sender's input.
+    /// The number of entries of a round that each sender has by `bytes`, if `bytes` sets it. Some senders may
+    /// have one entry less.
+    pub(super) fn share_of_table(&self) -> Option<u64> {
+        let senders = self.plan(Strategy::Sgl).senders;
+        self.table_entries().map(|entries| entries.div_ceil(senders.into()))
+    }
+
+    /// Number of entries in an executor's input.
+    pub(super) fn input_entries(&self, executor: u32) -> u64 {
+        let senders = self.plan(Strategy::Sgl).senders;
+        match self.table_entries() {
+            None => self.round_entries,
+            Some(_) if executor >= senders => 0,
+            Some(entries) => {
+                let from = |n: u64| u128::from(entries) * u128::from(n) / u128::from(senders);
+                (from(u64::from(executor) + 1) - from(executor.into())) as u64
+            }
+        }
+    }
+
+    /// Bytes of an executor's input.
+    pub(super) fn input_bytes(&self, executor: u32) -> u64 {
+        self.input_entries(executor) * u64::from(self.entry)
+    }
+
+    /// The keys of an executor's input.
     pub(super) fn input_keys(&self, sender: u32) -> impl Iterator<Item = u64> + use<> {
         let load = Load {
             pairs: self.keys,
@@ -142,7 +169,7 @@ impl Shuffle {
             seed: self.timing.seed,
         };
         let mut draws = Draws::new(load, sender);
-        (0..self.round_entries).map(move |_| draws.number())
+        (0..self.input_entries(sender)).map(move |_| draws.number())
     }
 
     /// The unevenness of the keys: the entries of the fullest receiver, divided by the average of all
@@ -154,14 +181,15 @@ impl Shuffle {
 
     /// Number of entries that all senders together send in a round.
     pub(super) fn round_operations(&self) -> u64 {
-        self.round_entries.saturating_mul(self.plan(Strategy::Sgl).senders.into())
+        let of_each = self.round_entries.saturating_mul(self.plan(Strategy::Sgl).senders.into());
+        self.table_entries().unwrap_or(of_each)
     }
 
     /// Bytes of all inboxes and inputs.
     pub(super) fn memory(&self) -> u64 {
         let plan = self.plan(Strategy::Sgl);
-        let inboxes = plan.inbox_bytes().saturating_mul(plan.executors.into());
-        inboxes.saturating_add(self.input_bytes().saturating_mul(plan.senders.into()))
+        let of_executor = |executor| plan.inbox_bytes().saturating_add(self.input_bytes(executor));
+        (0..plan.executors).map(of_executor).fold(0, u64::saturating_add)
     }
 
     /// Returns one sentence if parameters do not go together.
@@ -201,13 +229,100 @@ impl Shuffle {
         if self.strategy == Chosen::Auto {
             return Err("strategy is auto, but only vector-io has auto: use sp, doorbell or sgl".into());
         }
-        let all = self.memory();
-        if all > LARGEST {
+        self.refuse_sizes()?;
+        self.seats().refuse()
+    }
+
+    /// Returns one sentence if a memory is too large, or if `bytes` does not go with other parameters.
+    fn refuse_sizes(&self) -> Result<(), String> {
+        let plan = self.plan(Strategy::Sgl);
+        let (entry, round_entries, senders) = (plan.entry, self.round_entries, plan.senders);
+        if let (Some(bytes), Some(share)) = (self.bytes, self.share_of_table()) {
+            if share == 0 {
+                return Err(format!(
+                    "bytes is {bytes}, but an entry has {entry} bytes: use at least one entry"
+                ));
+            }
+            if share != round_entries {
+                return Err(format!(
+                    "bytes is {bytes}, which is {share} entries of {entry} bytes for each of {senders} senders, \
+                     but round_entries is {round_entries}: give one of them"
+                ));
+            }
+        }
+        let inbox = plan.inbox_bytes();
+        if inbox > LARGEST_MEMORY {
             return Err(format!(
-                "the inboxes and inputs of all executors take {all} bytes, but at most {LARGEST} are \
-                 possible: use fewer clients, or a smaller segment, entry or round_entries"
+                "the inbox of each executor takes {inbox} bytes, but one memory has at most {LARGEST_MEMORY} \
+                 (16GiB): use fewer clients, or a smaller segment or entry"
             ));
         }
-        self.seats().refuse()
+        let input = round_entries.saturating_mul(entry.into());
+        if input > LARGEST_MEMORY {
+            return Err(format!(
+                "the entries of each sender in a round take {input} bytes, but one memory has at most \
+                 {LARGEST_MEMORY} (16GiB): use more senders, or fewer bytes or round_entries"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System;
+    use doorbell_schema::{Given, Schema};
+
+    fn shuffle(options: &str) -> Result<Shuffle, String> {
+        let given = Given::from_toml("w.toml", options, &Shuffle::fields()).map_err(|why| why.to_string())?;
+        Shuffle::of(&given)
+    }
+
+    #[test]
+    fn senders_share_all_bytes_of_a_table() {
+        for (options, entries) in [
+            ("bytes = \"64MiB\"", 1 << 20),
+            ("bytes = 6499\nclients = 7", 101),
+            ("bytes = \"1MiB\"\nentry = 1024\nclients = 5\nsenders = 3\nreceivers = 4", 1024),
+            ("bytes = 64\nclients = 3", 1),
+            ("round_entries = 10", 160),
+        ] {
+            let shuffle = shuffle(options).unwrap();
+            let plan = shuffle.plan(Strategy::Sgl);
+            let of_senders: Vec<u64> = plan.sending().map(|sender| shuffle.input_entries(sender)).collect();
+            assert_eq!(of_senders.iter().sum::<u64>(), entries, "{options}");
+            assert_eq!(shuffle.round_operations(), entries, "{options}");
+            assert_eq!(of_senders.iter().max(), Some(&shuffle.round_entries), "{options}");
+            assert!(of_senders.iter().all(|own| own + 1 >= shuffle.round_entries), "{options}");
+            assert_eq!(shuffle.input_keys(0).count() as u64, of_senders[0], "{options}");
+            // The parameters as they are written, all of them.
+            assert_eq!(Shuffle::of(&shuffle.given()), Ok(shuffle), "{options}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_twice_is_refused_in_one_sentence() {
+        for (options, said) in [
+            ("bytes = 63", "bytes is 63, but an entry has 64 bytes: use at least one entry"),
+            (
+                "bytes = \"1MiB\"\nround_entries = 4096",
+                "bytes is 1048576, which is 1024 entries of 64 bytes for each of 16 senders, but round_entries \
+                 is 4096: give one of them",
+            ),
+            (
+                "bytes = \"100G\"\nclients = 4",
+                "the entries of each sender in a round take 26843545600 bytes, but one memory has at most \
+                 17179869184 (16GiB): use more senders, or fewer bytes or round_entries",
+            ),
+            (
+                "segment = 1048576\nentry = 4096",
+                "the inbox of each executor takes 68719479872 bytes, but one memory has at most 17179869184 \
+                 (16GiB): use fewer clients, or a smaller segment or entry",
+            ),
+        ] {
+            assert_eq!(shuffle(options).unwrap_err(), said);
+        }
+        assert!(shuffle("bytes = \"100G\"").is_ok() && shuffle("clients = 16\nentry = 1024").is_ok());
     }
 }

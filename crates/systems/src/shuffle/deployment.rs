@@ -7,7 +7,7 @@ use crate::config::{Clients, Seats, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::strategy::Chosen;
 use crate::{Measured, Record, Round, System, SystemShape};
-use doorbell_schema::Duration;
+use doorbell_schema::{Duration, Given};
 use doorbell_verbs::{Cluster, Mem, Span};
 
 /// Where the memory of executors is allocated.
@@ -68,6 +68,7 @@ impl System for Shuffle {
             entry: 64,
             segment: 1024,
             full: Full::Block,
+            bytes: None,
             round_entries: 4096,
             keys: 1 << 20,
             zipf: false,
@@ -77,6 +78,14 @@ impl System for Shuffle {
             cores_per_socket: 8,
             placement: Placement::Own,
             give_up: Duration::new(Span::from_ms(5_000)),
+        }
+    }
+
+    /// With `bytes`, the entries of each sender follow.
+    fn settle(&mut self, given: &Given) {
+        let share = self.share_of_table().filter(|share| *share > 0);
+        if let (Some(share), None) = (share, given.get("round_entries")) {
+            self.round_entries = share;
         }
     }
 
@@ -118,7 +127,7 @@ impl System for Shuffle {
         let memory = Inboxes { seats, placement: self.placement };
         let inboxes = put_up_inboxes(site, &plan, memory)?;
         for number in 0..plan.executors {
-            let input = memory.alloc(site, number, self.input_bytes())?;
+            let input = memory.alloc(site, number, self.input_bytes(number))?;
             let place = seats.place(number);
             let keys = self.input_keys(number);
             site.cluster().preset(place.0, input, |bytes| {

@@ -41,7 +41,7 @@ impl Program for ShuffleClient {
             p.scan(taken.mem, taken.offset, taken.entries * entry, scan);
             Ok(())
         };
-        let entries = if plan.sending().contains(&number) { shuffle.round_entries } else { 0 };
+        let entries = if plan.sending().contains(&number) { shuffle.input_entries(number) } else { 0 };
         while !executor.is_over(sink)? {
             let rule = |key| receiver(key, plan.receivers);
             let ends = || number == 0 && p.now() >= interval.end();

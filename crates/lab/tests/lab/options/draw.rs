@@ -223,6 +223,8 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
     said.lines.push(("system", quoted(entry.name)));
     said.lines.push(("profile", quoted(profile)));
     let flat = Profile::named(profile).is_ok_and(|profile| profile.hierarchy.is_none());
+    // The bytes of a table and its entries exclude each other.
+    let by_bytes = wanted == "bytes" || !["tuples", "round_entries"].contains(&wanted) && draws.percent(30);
     for key in ["host", "set"] {
         let field = Workload::fields().into_iter().find(|field| field.key == key).unwrap();
         // Options that need cache sizes get a host that has them, if the profile has none.
@@ -233,7 +235,11 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
         match field.key {
             "clients" => said.lines.push(("clients", draws.among(1, 5).to_string())),
             "pairs" => said.lines.push(("pairs", draws.of_any_magnitude(64, 4096).to_string())),
-            // Small, because a run lasts until the rounds or joins that it began are over.
+            // Small, because a run lasts until the rounds or joins that it began are over. At least the bytes
+            // of the largest entry.
+            "bytes" if by_bytes => said.lines.push(("bytes", draws.among(8192, 32_768).to_string())),
+            "bytes" => {}
+            "tuples" | "round_entries" if by_bytes => {}
             key @ ("tuples" | "round_entries") => {
                 said.lines.push((key, draws.of_any_magnitude(1, 512).to_string()));
             }
