@@ -8,7 +8,7 @@ use super::leased::Leased;
 use super::local::{self, Local};
 use super::lock::Design;
 use super::remote::Remote;
-use super::rpc::Rpc;
+use super::rpc::{self, Rpc};
 use crate::config::{Clients, OneByOne, Timing};
 use crate::site::{Dress, Site, SiteError};
 use crate::{Measured, System, SystemShape};
@@ -177,9 +177,10 @@ impl System for RpcSpinlock {
     }
 
     fn shape(&self) -> SystemShape {
+        let data = if self.locks.data > 0 { self.locks.layout().bytes() } else { 0 };
         SystemShape {
             workers: Some(self.cores),
-            store_bytes: self.locks.layout().bytes(),
+            store_bytes: data + rpc::table_bytes(self.locks.locks),
             client_bytes: self.locks.count_bytes(),
             latency_of: Some(LATENCY),
             competes: true,

@@ -31,6 +31,11 @@ fn kept(threads: u32, locks: u32, thread: u32) -> u32 {
     locks.saturating_sub(thread).div_ceil(threads)
 }
 
+/// Bytes of the holders of this many locks.
+pub(super) fn table_bytes(locks: u32) -> u64 {
+    u64::from(locks) * HOLDER
+}
+
 /// A request: a lock, the client that asks, and whether the client releases the lock. A message carries it as
 /// one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,8 +187,8 @@ fn put_up_holders<C: Cluster, R: Record, D: Dress>(
     if kept <= FEW {
         return Ok(Holders::Few(vec![0; kept as usize]));
     }
-    let table = site.alloc(u64::from(kept) * HOLDER)?;
-    if u64::from(locks) * HOLDER > LLC {
+    let table = site.alloc(table_bytes(kept))?;
+    if table_bytes(locks) > LLC {
         site.cluster().limit_cached(0, table, LLC / u64::from(threads));
     }
     Ok(Holders::Many(table))
