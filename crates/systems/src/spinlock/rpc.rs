@@ -1,7 +1,7 @@
 //! Threads of the server that keep each lock's holder (CLUSTER'21, III-E: channel semantic verbs).
 //!
 //! Each lock belongs to one thread, so threads share nothing and need no locks of their own. Clients know
-//! the thread of a lock and send their requests to it. HERD partitions its keys in the same manner.
+//! the thread of a lock and send their requests to it. HERD partitions keys between its threads, too.
 
 use super::layout::Layout;
 use super::lock::{Design, Lock};
