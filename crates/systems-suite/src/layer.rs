@@ -1,9 +1,10 @@
 //! Providers on top of other providers, which change some of the calls.
 
 use doorbell_verbs::{
-    AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys, PageSize,
-    PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, RecvWr, Scan,
-    SendWr, SocketError, SocketHandle, Sockets, Span, SrqAttr, SrqHandle, Time, VerbsError, Wc,
+    AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, MrKeys,
+    OperationKey, OperationStep, PageSize, PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle,
+    QpInitAttr, QpObjects, QpState, RecvWr, Scan, SendWr, SocketError, SocketHandle, Sockets, Span, SrqAttr,
+    SrqHandle, Time, VerbsError, Wc,
 };
 use std::net::SocketAddr;
 
@@ -126,6 +127,7 @@ impl<P: Provider, L: Layer> Cpu for Layered<P, L> {
     as_below! {
         fn work(&self, span: Span);
         fn compute(&self, span: Span);
+        fn mark(&self, key: OperationKey, step: OperationStep);
         fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
         fn alloc_near(&self, core: u32, len: u64, page: PageSize) -> Result<Mem, VerbsError>;
         fn load_u8(&self, mem: Mem, offset: u64) -> u8;

@@ -2,7 +2,7 @@
 
 use crate::SystemError;
 use crate::device::Failure;
-use doorbell_verbs::{Cq, Provider, Qp, SendFlags, SendWr, Time, Wc};
+use doorbell_verbs::{Cq, OperationKey, OperationStep, Provider, Qp, SendFlags, SendWr, Time, Wc};
 
 /// One in this many work requests is signalled.
 pub(crate) const SIGNAL_EVERY: u64 = 64;
@@ -98,13 +98,18 @@ impl<P: Provider> Outbox<P> {
         Ok(self.completed)
     }
 
-    /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for free send queue entries.
+    /// Posts `list` with one doorbell, setting `wr_id` and `SIGNALED`. Waits for free send queue entries. A
+    /// `wr_id` that is not 0 is the key of the operation that the work request belongs to. Either all work
+    /// requests of a list have a key, or none has.
     ///
     /// # Errors
     /// If the device refuses the list, or an earlier work request has failed.
     pub fn post(&mut self, list: &mut [SendWr<'_>]) -> Result<(), SystemError> {
         self.wait((self.posted + list.len() as u64).saturating_sub(self.depth))?;
         for wr in list.iter_mut() {
+            if wr.wr_id != 0 {
+                self.qp.mark(OperationKey(wr.wr_id), OperationStep::Posts);
+            }
             self.posted += 1;
             wr.wr_id = self.posted;
             if self.posted.is_multiple_of(SIGNAL_EVERY) {

@@ -70,6 +70,10 @@ pub struct SystemShape {
     pub latency_of: Option<&'static str>,
     /// Bytes that an operation moves, if results report bytes per second.
     pub moved_bytes: Option<u64>,
+    /// If the programs mark the steps of each operation, so that a tracer can follow it from machine to
+    /// machine: the number of latencies in a followed operation. Otherwise the reason, as a part of a
+    /// sentence.
+    pub followed: Result<u32, &'static str>,
 }
 
 impl SystemShape {
@@ -98,6 +102,7 @@ impl SystemShape {
             retries_at_once: false,
             latency_of: None,
             moved_bytes: None,
+            followed: Err("its programs do not mark the steps of their operations"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Operations of a thread on its processor.
 
-use crate::{Mem, PageSize, Span, Time, VerbsError};
+use crate::{Mem, OperationKey, OperationStep, PageSize, Span, Time, VerbsError};
 
 /// The access that a scan makes at each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +60,11 @@ pub trait Cpu {
     /// of the loop that found nothing, and then repeat the pass. The effect equals repeated passes without
     /// `pause`. So a pass may only load, poll and read the time, and may compare `now` only with `deadline`.
     fn pause(&self, deadline: Time);
+
+    /// Marks a step of an operation for a tracer. Takes no time, and changes nothing that a thread can
+    /// observe. Providers without a tracer ignore it.
+    #[inline]
+    fn mark(&self, _key: OperationKey, _step: OperationStep) {}
 
     /// Allocates zeroed memory of this machine, aligned to `page`, that lives as long as the run. If CPU
     /// sockets are modelled, the memory is at the socket of this thread's core.

@@ -1,9 +1,9 @@
 //! Queue pairs, shared receive queues, address handles.
 
 use crate::{
-    AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, GlobalRoute, LinkLayer, Mtu, Pd, PortAttr,
-    PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState, QpType, RecvWr, SendWr, SrqAttr,
-    SrqHandle, UdDest, VerbsError,
+    AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, GlobalRoute, LinkLayer, Mtu, OperationKey,
+    OperationStep, Pd, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState,
+    QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest, VerbsError,
 };
 use std::rc::Rc;
 
@@ -141,6 +141,12 @@ impl<P: Provider> Qp<P> {
     /// Reads the state of the QP.
     pub fn state(&self) -> Result<QpState, VerbsError> {
         self.provider().query_qp(self.handle)
+    }
+
+    /// Marks a step of an operation for a tracer; see [`crate::Cpu::mark`].
+    #[inline]
+    pub fn mark(&self, key: OperationKey, step: OperationStep) {
+        self.provider().mark(key, step);
     }
 
     /// Posts send work requests in order, with one doorbell for all of them.

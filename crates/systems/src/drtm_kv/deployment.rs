@@ -21,7 +21,8 @@ impl System for DrtmKv {
     }
 
     fn shape(&self) -> SystemShape {
-        SystemShape { store_bytes: self.pairs.pairs * ITEM, ..SystemShape::of(&self.clients) }
+        let store_bytes = self.pairs.pairs * ITEM;
+        SystemShape { store_bytes, followed: Ok(1), ..SystemShape::of(&self.clients) }
     }
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {

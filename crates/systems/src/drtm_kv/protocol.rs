@@ -18,7 +18,8 @@ use crate::kv::{Key, Load, numbered};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError, memory_server, work};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+    AccessFlags, Cq, Mr, OperationKey, OperationStep, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp,
+    SendWr, Time, Wc,
 };
 
 /// Bytes of an item.
@@ -78,6 +79,8 @@ pub struct Done {
     pub item: Option<(Key, u32, Vec<u8>)>,
     /// How often another client held the lock, or the item was being written.
     pub again: u64,
+    /// The key of the operation, for tracers.
+    pub key: OperationKey,
 }
 
 /// A client's connection to the items, and its operations.
@@ -134,6 +137,7 @@ impl<P: Provider> Items<P> {
             ));
         };
         let began = self.device.cpu.now();
+        self.device.cpu.mark(self.key(at), OperationStep::Begins);
         self.go(at, Operation { item, tag, began, again: 0, stage })
     }
 
@@ -156,6 +160,11 @@ impl<P: Provider> Items<P> {
         self.begin(item, tag, Stage::Lock(value))
     }
 
+    /// The key of an operation, for tracers.
+    fn key(&self, at: usize) -> OperationKey {
+        OperationKey(u64::from(self.number) << 32 | at as u64 + 1)
+    }
+
     /// The value of an item's lock while this client holds it.
     fn mark(&self) -> u64 {
         u64::from(self.number) + 1
@@ -173,9 +182,12 @@ impl<P: Provider> Items<P> {
         };
         let sge = [self.buffers.sge(buffer, len)];
         let wr = SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED);
+        self.device.cpu.mark(self.key(at), OperationStep::Posts);
         if self.update && matches!(operation.stage, Stage::Unlock) {
             let written = [self.buffers.sge(buffer + ITEM, 8 + VALUE)];
             let write = SendWr::new(at as u64, SendOp::Write(remote.at(VERSION)), &written);
+            // The list has two work requests. The operation waits for the second one.
+            self.device.cpu.mark(self.key(at), OperationStep::Posts);
             self.qp.post_send(&[write.flags(SendFlags::INLINE), wr])?;
         } else {
             self.qp.post_send(&[wr])?;
@@ -191,6 +203,7 @@ impl<P: Provider> Items<P> {
             check(&self.wc[i])?;
             let at = self.wc[i].wr_id as usize;
             if let Some(operation) = self.operations.get_mut(at).and_then(Option::take) {
+                self.device.cpu.mark(self.key(at), OperationStep::Completes);
                 self.completed(at, operation, done)?;
             }
         }
@@ -241,7 +254,7 @@ impl<P: Provider> Items<P> {
                 }
             }
         }
-        done.push(Done { tag: o.tag, began: o.began, item, again: o.again });
+        done.push(Done { tag: o.tag, began: o.began, item, again: o.again, key: self.key(at) });
         Ok(())
     }
 }
@@ -285,6 +298,7 @@ impl Program for DrtmClient {
             busy |= items.poll(&mut done)?;
             for d in done.drain(..) {
                 let how = How { again: d.again, ..How::default() };
+                p.mark(d.key, OperationStep::Ends { since: d.began });
                 measured.operation(&interval, d.began, p.now(), how);
             }
             if !busy {

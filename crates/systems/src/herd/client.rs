@@ -14,7 +14,7 @@ use crate::SystemError;
 use crate::device::Device;
 use crate::outbox;
 use crate::recv_ring::{self, RecvRing};
-use doorbell_verbs::{Cq, Provider, Qp, Time};
+use doorbell_verbs::{Cq, OperationKey, OperationStep, Provider, Qp, Time};
 
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Done<R> {
     pub tag: u64,
     /// When the request was first sent.
     pub sent: Time,
+    /// The key of the request's operation.
+    pub key: OperationKey,
     /// The outcome of the request.
     pub outcome: RpcOutcome<R>,
 }
@@ -122,6 +124,7 @@ impl<P: Provider> HerdClient<P> {
             return SystemError::config(format!("the window of worker {worker} is full"));
         }
         let pending = self.windows.take(worker, length as u16, tag, self.device.cpu.now());
+        self.device.cpu.mark(self.line.keys().of(worker, pending.sequence), OperationStep::Begins);
         if length > 0 {
             let at = self.images.slots().text(worker, pending.sequence, length as u32);
             self.device.cpu.write(self.images.mem(), at, &self.scratch);
@@ -161,14 +164,17 @@ impl<P: Provider> HerdClient<P> {
     /// If a completion is an error, or a reply is not decodable.
     pub fn poll<R: Message>(&mut self, done: &mut Vec<Done<R>>) -> Result<bool, SystemError> {
         let HerdClient { device, line, intake, windows, scratch, .. } = self;
+        let keys = line.keys();
         intake.poll(&device.cpu, line, windows, scratch, &mut |status, pending, text| {
+            let key = keys.of(pending.worker, pending.sequence);
+            device.cpu.mark(key, OperationStep::Finds);
             let outcome = match status {
                 Status::Malformed => RpcOutcome::Malformed,
                 Status::Ok => RpcOutcome::Reply(R::decode(text).ok_or_else(|| {
                     SystemError::Protocol(format!("a reply of {} bytes is not valid", text.len()))
                 })?),
             };
-            done.push(Done { tag: pending.tag, sent: pending.sent, outcome });
+            done.push(Done { tag: pending.tag, sent: pending.sent, key, outcome });
             Ok(())
         })
     }

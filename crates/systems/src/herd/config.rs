@@ -1,6 +1,6 @@
 //! Parameters that a server and its clients share.
 
-use super::immediates::WORKER_BITS;
+use super::immediates::{TOLD_APART, WORKER_BITS};
 use super::slots::{Slots, Tail};
 use super::verbs::{Replies, Requests};
 use crate::SystemError;
@@ -61,6 +61,17 @@ impl Config {
                 range.start(),
                 range.end()
             )),
+        }
+    }
+
+    /// Number of latencies of a followed operation; see [`crate::SystemShape::followed`].
+    pub(crate) fn followed(&self) -> Result<u32, &'static str> {
+        match (self.requests, self.replies) {
+            (_, Replies::ReadRc) => Err("clients READ the replies, so no message brings a reply"),
+            (Requests::SendUd, _) if self.clients > TOLD_APART => {
+                Err("datagrams tell at most 1024 clients apart")
+            }
+            _ => Ok(1),
         }
     }
 

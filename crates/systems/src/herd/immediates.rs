@@ -1,4 +1,6 @@
-//! The immediates of requests and replies.
+//! The immediates of requests and replies, and the keys of their operations.
+
+use doorbell_verbs::OperationKey;
 
 /// Bits of the sequence number, and of the worker, in a reply's immediate.
 pub(super) const SEQUENCE_BITS: u32 = 22;
@@ -26,6 +28,31 @@ pub(super) fn to_imm(status: Status, worker: u32, sequence: u32) -> u32 {
 /// The immediate of a request that is SENT.
 pub(super) fn to_request_imm(client: u32, sequence: u32) -> u32 {
     client << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// Low bits of a client's number that a request's immediate carries.
+const CLIENT_BITS: u32 = u32::BITS - SEQUENCE_BITS;
+/// Most clients whose numbers differ in these bits.
+pub(super) const TOLD_APART: u32 = 1 << CLIENT_BITS;
+
+/// The keys of the operations of a client, for tracers.
+#[derive(Clone, Copy)]
+pub(super) struct OperationKeys {
+    client: u32,
+}
+
+impl OperationKeys {
+    /// The keys of requests that carry `client` as the number of their client. Client and worker know this
+    /// number.
+    pub(super) fn of_client(client: u32) -> OperationKeys {
+        OperationKeys { client }
+    }
+
+    /// The key of a request's operation. Only those bits of `sequence` count that an immediate carries.
+    pub(super) fn of(self, worker: u32, sequence: u32) -> OperationKey {
+        let low = u64::from(sequence & ((1 << SEQUENCE_BITS) - 1));
+        OperationKey(1 << 63 | u64::from(worker) << 48 | u64::from(self.client) << SEQUENCE_BITS | low)
+    }
 }
 
 /// Low bits of the client's number and of the sequence number, from the immediate of a request.

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::connections;
 use super::images::Images;
-use super::immediates::to_request_imm;
+use super::immediates::{OperationKeys, TOLD_APART, to_request_imm};
 use super::slots::Trailer;
 use super::verbs::Requests;
 use super::windows::Pending;
@@ -154,6 +154,15 @@ impl<P: Provider> RequestLine<P> {
         &mut self.outboxes[connection]
     }
 
+    /// The keys of the client's operations.
+    pub(super) fn keys(&self) -> OperationKeys {
+        OperationKeys::of_client(match self.config.requests {
+            // The server knows only the bits that a datagram carries.
+            Requests::SendUd => self.number % TOLD_APART,
+            _ => self.number,
+        })
+    }
+
     /// Posts a request from its image.
     pub(super) fn post(&mut self, images: &Images<P>, worker: u32, p: Pending) -> Result<(), SystemError> {
         match &self.way {
@@ -174,7 +183,8 @@ impl<P: Provider> RequestLine<P> {
         let length = p.length.into();
         let to = slots.text(self.number, p.sequence, length);
         let sge = [images.sge(slots.text(worker, p.sequence, length), slots.reach(length) as u32)];
-        let wr = self.write_request(worker, to, &sge);
+        let key = self.keys().of(worker, p.sequence);
+        let wr = SendWr { wr_id: key.0, ..self.write_request(worker, to, &sge) };
         self.outbox(worker).post(&mut [wr])
     }
 
@@ -201,7 +211,8 @@ impl<P: Provider> RequestLine<P> {
         let sge = [images.sge(images.slots().text(worker, p.sequence, length), length)];
         let op = SendOp::SendWithImm(to_request_imm(self.number, p.sequence));
         let sg_list = if length == 0 { &sge[..0] } else { &sge };
-        let wr = inlined(SendWr::new(0, op, sg_list), length, self.inline);
+        let key = self.keys().of(worker, p.sequence);
+        let wr = inlined(SendWr::new(key.0, op, sg_list), length, self.inline);
         self.outbox(worker).post(&mut [SendWr { dest: to, ..wr }])
     }
 

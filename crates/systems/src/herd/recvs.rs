@@ -9,7 +9,7 @@ use super::{connections, line};
 use crate::device::{self, Device};
 use crate::recv_ring::{self, RecvRing};
 use crate::{Interval, Measured, SystemError, work};
-use doorbell_verbs::{Endpoint, Gid, Provider, QpType, Wc};
+use doorbell_verbs::{Endpoint, Gid, OperationStep, Provider, QpType, Wc};
 use std::collections::HashMap;
 
 /// Largest number of RECVs of a worker's QP. Requests may be lost if more requests are in flight.
@@ -108,6 +108,7 @@ impl<P: Provider> RecvWorker<P> {
             if let Some(mut answer) = self.answer(&wc, inbox)? {
                 answer.again = !self.executed.is_new(answer);
                 if !answer.again {
+                    self.device.cpu.mark(answer.key, OperationStep::Finds);
                     let request = self.request(&wc, inbox);
                     fresh.push((answer, request.is_some()));
                     requests.extend(request);
@@ -134,14 +135,14 @@ impl<P: Provider> RecvWorker<P> {
     /// has no immediate.
     fn answer(&mut self, wc: &Wc, inbox: usize) -> Result<Option<Answer>, SystemError> {
         let Some(imm) = wc.imm else { return Ok(None) };
-        let (client, sequence) = from_request_imm(imm);
-        let client = match &mut self.senders {
-            Senders::Connected => Some(inbox as u32),
+        let (named, sequence) = from_request_imm(imm);
+        let (named, client) = match &mut self.senders {
+            Senders::Connected => (inbox as u32, Some(inbox as u32)),
             Senders::Datagrams(clients) => {
                 let (mem, header) = self.inboxes.ring(inbox).header(wc.wr_id);
                 let (lid, gid) = device::sender(&self.device.cpu, wc, mem, header);
-                let key = Sender { lid, gid, qpn: wc.src_qp, client };
-                match clients.get(&key) {
+                let key = Sender { lid, gid, qpn: wc.src_qp, client: named };
+                let client = match clients.get(&key) {
                     Some(client) => Some(*client),
                     None => {
                         let remote = Endpoint { lid, gid, qpn: wc.src_qp };
@@ -149,10 +150,12 @@ impl<P: Provider> RecvWorker<P> {
                         clients.extend(client.map(|client| (key, client)));
                         client
                     }
-                }
+                };
+                (named, client)
             }
         };
-        Ok(client.map(|client| Answer { client, sequence, again: false }))
+        let key = self.replier.key(named, sequence);
+        Ok(client.map(|client| Answer { client, sequence, again: false, key }))
     }
 
     fn request<M: Message>(&self, wc: &Wc, inbox: usize) -> Option<M> {
@@ -206,6 +209,7 @@ fn connect<P: Provider>(
 mod tests {
     use super::super::config::tests::config;
     use super::*;
+    use doorbell_verbs::OperationKey;
     use proptest::prelude::*;
 
     proptest! {
@@ -222,7 +226,8 @@ mod tests {
             for (next, pick) in order {
                 let (n, new) = if next || sent == 0 { (sent, true) } else { (pick.index(sent as usize) as u32, false) };
                 sent += u32::from(new);
-                prop_assert_eq!(executed.is_new(Answer { client: 3, sequence: of(n), again: false }), new);
+                let answer = Answer { client: 3, sequence: of(n), again: false, key: OperationKey(1) };
+                prop_assert_eq!(executed.is_new(answer), new);
                 prop_assert_eq!(executed.last.iter().flatten().count(), 1, "no other slot is touched");
             }
         }

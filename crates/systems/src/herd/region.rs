@@ -8,7 +8,7 @@ use super::{connections, line};
 use crate::device::{self, Device};
 use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError, work};
-use doorbell_verbs::{AccessFlags, Mem, Mr, Provider};
+use doorbell_verbs::{AccessFlags, Mem, Mr, OperationStep, Provider};
 
 /// A request that the worker found in the region.
 struct FoundRequest {
@@ -84,7 +84,10 @@ impl<P: Provider> RegionWorker<P> {
             let trailer = Trailer::from_word(cpu.load_u64(self.part, trailer));
             if trailer.sequence == sequence {
                 self.expected[client as usize] = sequence.wrapping_add(1);
-                self.found.push(FoundRequest { answer: Answer { client, sequence, again: false }, trailer });
+                let key = self.replier.key(client, sequence);
+                cpu.mark(key, OperationStep::Finds);
+                let answer = Answer { client, sequence, again: false, key };
+                self.found.push(FoundRequest { answer, trailer });
             }
         }
         cpu.work(work::SCAN * u64::from(looked));
@@ -154,7 +157,8 @@ impl<P: Provider> RegionWorker<P> {
         for slot in 0..self.config.window {
             let trailer = self.slots.trailer(client, slot);
             let trailer = Trailer::from_word(self.device.cpu.load_u64(self.part, trailer));
-            let answer = Answer { client, sequence: trailer.sequence, again: true };
+            let key = self.replier.key(client, trailer.sequence);
+            let answer = Answer { client, sequence: trailer.sequence, again: true, key };
             if trailer.sequence % self.config.window == slot
                 && self.replier.repeats(answer, trailer.repetition)
             {

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::connections;
-use super::immediates::{Status, to_imm};
+use super::immediates::{OperationKeys, Status, to_imm};
 use super::message::Message;
 use super::outgoing::{Connected, Datagrams};
 use super::slots::{Slots, Trailer};
@@ -13,7 +13,7 @@ use crate::device::{self, Device, find};
 use crate::outbox::Outbox;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
-    AccessFlags, Endpoint, Mr, Provider, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
+    AccessFlags, Endpoint, Mr, OperationKey, Provider, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Sge,
 };
 
 /// A reply that is kept in a slot.
@@ -59,6 +59,8 @@ pub(super) struct Answer {
     pub(super) sequence: u32,
     /// Whether this is a repetition of the reply.
     pub(super) again: bool,
+    /// The key of the request's operation.
+    pub(super) key: OperationKey,
 }
 
 /// The key of the address at which clients READ the replies of a worker.
@@ -146,6 +148,11 @@ impl<P: Provider> Replier<P> {
         }
         datagrams.add_client(device, port, remote)?;
         Ok(Some(client))
+    }
+
+    /// The key of a request that carries `client` as the number of its client.
+    pub(super) fn key(&self, client: u32, sequence: u32) -> OperationKey {
+        OperationKeys::of_client(client).of(self.worker, sequence)
     }
 
     fn slot(&self, answer: Answer) -> usize {
@@ -239,7 +246,7 @@ impl<P: Provider> Replier<P> {
             let sg_list = if sge.length == 0 { &[] } else { std::slice::from_ref(sge) };
             let inline = sge.length > 0 && sge.length <= self.inline;
             let flags = if inline { SendFlags::INLINE } else { SendFlags::empty() };
-            (answer.client, SendWr::new(0, self.op(answer, sge.length), sg_list).flags(flags))
+            (answer.client, SendWr::new(answer.key.0, self.op(answer, sge.length), sg_list).flags(flags))
         });
         let replies: Vec<(u32, SendWr<'_>)> = replies.collect();
         let again = answers.iter().any(|answer| answer.again);

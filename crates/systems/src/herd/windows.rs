@@ -7,6 +7,7 @@ use doorbell_verbs::{Span, Time};
 /// A request that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
+    pub(super) worker: u32,
     pub(super) sequence: u32,
     pub(super) length: u16,
     pub(super) repetition: u16,
@@ -54,7 +55,7 @@ impl Windows {
     pub(super) fn take(&mut self, worker: u32, length: u16, tag: u64, now: Time) -> Pending {
         let sequence = self.lanes[worker as usize].next;
         let again = self.retry.map_or(Time::NEVER, |after| now + after);
-        let pending = Pending { sequence, length, repetition: 0, sent: now, again, tag };
+        let pending = Pending { worker, sequence, length, repetition: 0, sent: now, again, tag };
         let slot = self.slot(sequence);
         let lane = &mut self.lanes[worker as usize];
         lane.slots[slot] = Some(pending);

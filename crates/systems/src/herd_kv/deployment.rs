@@ -30,6 +30,7 @@ impl System for HerdKv {
             workers: Some(self.workers.cores),
             warmed_bytes: self.server().config.warmed_bytes(),
             datagram: Some(("value", self.server().datagram())),
+            followed: self.server().config.followed(),
             ..SystemShape::of(&self.clients)
         }
     }

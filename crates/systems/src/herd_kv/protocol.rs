@@ -8,7 +8,7 @@ use crate::kv::store::IfNot;
 use crate::kv::{Filled, Layout, Load, PartitionStore, Refusal, Reply, Request, numbered, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
-use doorbell_verbs::{AccessFlags, Cpu, Mem, Program, Provider};
+use doorbell_verbs::{AccessFlags, Cpu, Mem, OperationStep, Program, Provider};
 use std::collections::HashMap;
 
 /// The value for [`Config::max_request`], with values of up to `value` bytes.
@@ -213,6 +213,7 @@ impl Program for HerdKvClient {
                         )));
                     }
                 }
+                p.mark(d.key, OperationStep::Ends { since: d.sent });
                 measured.operation(&interval, d.sent, p.now(), how);
             }
             measured.again += client.repeat()?;

@@ -6,8 +6,8 @@ use crate::measure::How;
 use crate::outbox::{self, Outbox};
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
-    AccessFlags, Ah, Cq, GRH_BYTES, Mr, Program, Provider, Qp, QpCap, QpInitAttr, QpType, RecvWr, RemoteAddr,
-    SendFlags, SendOp, SendWr, Span, Time, UdDest, Wc,
+    AccessFlags, Ah, Cq, GRH_BYTES, Mr, OperationKey, OperationStep, Program, Provider, Qp, QpCap,
+    QpInitAttr, QpType, RecvWr, RemoteAddr, SendFlags, SendOp, SendWr, Span, Time, UdDest, Wc,
 };
 
 /// Prefix of the keys that are published.
@@ -132,7 +132,7 @@ impl<P: Provider> PingPongEnd<P> {
             Message::ReadRc => SendOp::Read(self.target),
         };
         let sge = [self.out.sge(0, self.size)];
-        let mut wr = SendWr::new(0, op, if self.size == 0 { &[] } else { &sge });
+        let mut wr = SendWr::new(number, op, if self.size == 0 { &[] } else { &sge });
         wr.dest = self.dest.as_ref().map(|(_, dest)| *dest);
         match self.message {
             Message::ReadRc => wr = wr.flags(SendFlags::SIGNALED),
@@ -142,8 +142,24 @@ impl<P: Provider> PingPongEnd<P> {
         self.outbox.post(&mut [wr])
     }
 
-    /// Whether message `number` has arrived.
+    /// Whether message `number` has arrived. Marks this step of the round trip.
     fn came(&mut self, number: u64) -> Result<bool, SystemError> {
+        let step = match self.message {
+            Message::ReadRc => OperationStep::Completes,
+            _ => OperationStep::Finds,
+        };
+        let came = self.has(number)?;
+        if came {
+            self.device.cpu.mark(OperationKey(number), step);
+            // The next message needs a RECV.
+            if self.message.is_sent() {
+                self.expect()?;
+            }
+        }
+        Ok(came)
+    }
+
+    fn has(&mut self, number: u64) -> Result<bool, SystemError> {
         match self.message {
             Message::WriteRc | Message::WriteUc => {
                 let last = self.device.cpu.load_u8(self.inbox.mem(), u64::from(self.size) - 1);
@@ -158,7 +174,6 @@ impl<P: Provider> PingPongEnd<P> {
                         let why = format!("{} bytes arrived, not {}", wc[0].byte_len, self.inbox_bytes());
                         return Err(SystemError::Protocol(why));
                     }
-                    self.expect()?;
                 }
                 Ok(found)
             }
@@ -229,10 +244,13 @@ impl Program for PingPongClient {
             if began >= interval.end() {
                 break;
             }
+            let round = OperationKey(number);
+            p.mark(round, OperationStep::Begins);
             end.send(number)?;
             if !self.is_answered(&p, &mut end, number, &interval)? {
                 break;
             }
+            p.mark(round, OperationStep::Ends { since: began });
             let now = p.now();
             let ways = if self.message == Message::ReadRc { 1 } else { 2 };
             let one = Span::from_ps((now - began).as_ps() / ways);

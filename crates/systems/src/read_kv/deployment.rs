@@ -29,6 +29,7 @@ impl System for ReadKv {
             workers: Some(self.workers.cores),
             warmed_bytes: self.server().config.warmed_bytes(),
             datagram: Some(("value", self.server().datagram())),
+            followed: self.server().config.followed(),
             ..SystemShape::of(&self.clients)
         }
     }

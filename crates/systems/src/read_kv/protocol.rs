@@ -13,7 +13,8 @@ use crate::kv::{Key, Layout, Load, Reply, Request, owner};
 use crate::measure::How;
 use crate::{Interval, Measured, SystemError};
 use doorbell_verbs::{
-    AccessFlags, Cq, Mr, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp, SendWr, Time, Wc,
+    AccessFlags, Cq, Mr, OperationKey, OperationStep, Program, Provider, Qp, RemoteAddr, SendFlags, SendOp,
+    SendWr, Time, Wc,
 };
 
 /// A GET in flight.
@@ -46,11 +47,14 @@ pub struct Gotten {
     pub found: Option<(u32, Vec<u8>)>,
     /// How often the bytes that were READ were torn, stale or another key's.
     pub again: u64,
+    /// The key of the operation, for tracers.
+    pub key: OperationKey,
 }
 
 /// A client that READs the tables of [`crate::herd_kv::HerdKvServer`].
 pub struct KvReader<P: Provider> {
     device: Device<P>,
+    number: u32,
     qp: Qp<P>,
     cq: Cq<P>,
     tables: RemoteAddr,
@@ -87,6 +91,7 @@ impl<P: Provider> KvReader<P> {
             buffers,
             gets,
             wc: vec![Wc::default(); 16],
+            number,
             device,
         })
     }
@@ -105,9 +110,20 @@ impl<P: Provider> KvReader<P> {
             return SystemError::config(format!("{} GETs are outstanding already", self.gets.len()));
         };
         let began = self.device.cpu.now();
+        self.device.cpu.mark(self.key(at), OperationStep::Begins);
         let new = Get { key, tag, began, again: 0, stage: Stage::Bucket, elsewhere: Vec::new() };
         self.gets[at] = Some(new);
         self.read(at, self.layout.bucket(&key), BUCKET as u32, &key)
+    }
+
+    /// The key of the operation of a GET, for tracers.
+    fn key(&self, at: usize) -> OperationKey {
+        OperationKey(u64::from(self.number) << 32 | at as u64 + 1)
+    }
+
+    /// The end of a GET.
+    fn gotten(&self, at: usize, get: Get, found: Option<(u32, Vec<u8>)>) -> Gotten {
+        Gotten { tag: get.tag, began: get.began, found, again: get.again, key: self.key(at) }
     }
 
     /// Offset of the buffer of a GET. The buffer first receives the bucket, then the entry.
@@ -120,6 +136,7 @@ impl<P: Provider> KvReader<P> {
         let partition = u64::from(owner(key, self.partitions)) * self.layout.bytes();
         let sge = [self.buffers.sge(self.buffer(at), length)];
         let op = SendOp::Read(self.tables.at(partition + offset));
+        self.device.cpu.mark(self.key(at), OperationStep::Posts);
         Ok(self.qp.post_send(&[SendWr::new(at as u64, op, &sge).flags(SendFlags::SIGNALED)])?)
     }
 
@@ -130,6 +147,7 @@ impl<P: Provider> KvReader<P> {
             check(&self.wc[i])?;
             let at = self.wc[i].wr_id as usize;
             let Some(get) = self.gets.get_mut(at).and_then(Option::take) else { continue };
+            self.device.cpu.mark(self.key(at), OperationStep::Completes);
             match get.stage {
                 Stage::Bucket => self.bucket(at, get, done)?,
                 Stage::Entry(slot, length) => self.entry(at, get, slot, length, done)?,
@@ -144,7 +162,7 @@ impl<P: Provider> KvReader<P> {
         self.device.cpu.read(self.buffers.mem(), self.buffer(at), &mut bucket);
         let slot = store::candidates(&bucket, &get.key).map(|(_, s)| s).find(|s| !get.elsewhere.contains(s));
         let Some(slot) = slot else {
-            done.push(Gotten { tag: get.tag, began: get.began, found: None, again: get.again });
+            done.push(self.gotten(at, get, None));
             return Ok(());
         };
         let offset = self.layout.entry(slot);
@@ -169,7 +187,7 @@ impl<P: Provider> KvReader<P> {
         match store::judge(&bytes, &get.key) {
             SeenEntry::Value(version, value) => {
                 let found = Some((version, value));
-                done.push(Gotten { tag: get.tag, began: get.began, found, again: get.again });
+                done.push(self.gotten(at, get, found));
                 Ok(())
             }
             SeenEntry::OtherKey => {
@@ -271,12 +289,14 @@ impl Program for ReadKvClient {
             open = outstanding.min(open + u32::from(has_read) + put.len() as u32);
             for g in gotten.drain(..) {
                 let how = How { again: g.again, missed: g.found.is_none(), header_only: false };
+                p.mark(g.key, OperationStep::Ends { since: g.began });
                 measured.operation(&interval, g.began, p.now(), how);
             }
             for d in put.drain(..) {
                 if d.outcome != RpcOutcome::Reply(Reply::Ok) {
                     return Err(SystemError::Protocol(format!("a PUT failed: {:?}", d.outcome)));
                 }
+                p.mark(d.key, OperationStep::Ends { since: d.sent });
                 measured.operation(&interval, d.sent, p.now(), How::default());
             }
             measured.again += rpc.repeat()?;

@@ -91,6 +91,7 @@ impl System for Rpc {
             datagram,
             rate: (self.arrivals != Arrivals::Closed).then_some(self.rate),
             think: self.think.span(),
+            followed: config.followed(),
             ..SystemShape::of(&self.clients)
         }
     }

@@ -9,7 +9,7 @@ use crate::pace::Pace;
 use crate::random::Random;
 use crate::{Interval, Measured, SystemError};
 use doorbell_schema::Arrivals;
-use doorbell_verbs::{Cpu, Mem, Program, Provider, Span, Time};
+use doorbell_verbs::{Cpu, Mem, OperationStep, Program, Provider, Span, Time};
 
 /// The first stream of draws for workers. Lower numbers are for clients.
 const WORKERS: u64 = 1 << 32;
@@ -196,7 +196,8 @@ impl<P: Provider> RpcAsker<'_, P> {
             let mut busy = self.send(p, &mut asked)?;
             busy |= self.caller.poll(&mut done)?;
             for reply in done.drain(..) {
-                self.end(p.now(), &reply, &mut asked, &mut measured)?;
+                let since = self.end(p.now(), &reply, &mut asked, &mut measured)?;
+                p.mark(reply.key, OperationStep::Ends { since });
             }
             let repeated = self.caller.repeat()?;
             self.repeated += repeated;
@@ -251,14 +252,15 @@ impl<P: Provider> RpcAsker<'_, P> {
         Ok(sent)
     }
 
-    /// Checks the reply that ended a request, and counts the operation.
+    /// Checks the reply that ended a request, and counts the operation. Returns when the operation's latency
+    /// began.
     fn end(
         &mut self,
         now: Time,
         done: &Done<Text>,
         asked: &mut [Option<AskedRpc>],
         measured: &mut Measured,
-    ) -> Result<(), SystemError> {
+    ) -> Result<Time, SystemError> {
         let number = self.client.number;
         let Some(AskedRpc { since, text }) = asked[done.tag as usize].take() else {
             return Err(SystemError::Protocol(format!("a request of client {number} was answered twice")));
@@ -278,6 +280,6 @@ impl<P: Provider> RpcAsker<'_, P> {
         let again = self.caller.early() + self.repeated - self.counted;
         self.counted += again;
         measured.operation(&self.interval, since, now, How { again, ..How::default() });
-        Ok(())
+        Ok(since)
     }
 }

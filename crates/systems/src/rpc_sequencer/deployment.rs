@@ -48,6 +48,7 @@ impl System for RpcSequencer {
         SystemShape {
             workers: Some(self.workers.cores),
             warmed_bytes: self.herd().warmed_bytes(),
+            followed: self.herd().followed(),
             ..SystemShape::of(&self.clients)
         }
     }

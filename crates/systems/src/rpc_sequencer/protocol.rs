@@ -4,7 +4,7 @@
 use crate::drawing::{Drawer, Drawing, Drawn};
 use crate::herd::{self, Config, Handler, RpcOutcome, Worker};
 use crate::{Interval, Measured, SystemError};
-use doorbell_verbs::{Cpu, Mem, Program, Provider};
+use doorbell_verbs::{Cpu, Mem, OperationStep, Program, Provider};
 
 /// Bytes of an encoded request, for [`Config::max_request`].
 pub const MAX_REQUEST: u32 = 0;
@@ -94,7 +94,10 @@ impl Program for RpcSequencerClient {
             busy |= client.poll(&mut done)?;
             for d in done.drain(..) {
                 match d.outcome {
-                    RpcOutcome::Reply(value) => drawer.got(value, d.sent, p.now(), false),
+                    RpcOutcome::Reply(value) => {
+                        p.mark(d.key, OperationStep::Ends { since: d.sent });
+                        drawer.got(value, d.sent, p.now(), false);
+                    }
                     RpcOutcome::Malformed => {
                         return Err(SystemError::Protocol(
                             "the server refused a request as malformed".into(),
