@@ -28,5 +28,5 @@ pub use host::{Uncore, memory_bytes};
 pub use meter::{Meter, MeterKind, NoMeter};
 pub use metrics::{Accounts, CacheUse, Metrics, PcieUse, ResourceUse, SentAgain, TcpUse, WaitKind, WaitUse};
 pub use provider::SimProvider;
-pub use see::{Traced, Tracing};
+pub use see::{KeptPath, OperationStage, PathStage, PathsOf, StageKind, StageWait, Traced, Tracing};
 pub use steer::{Ahead, Steer, SteeredRun};

@@ -6,7 +6,7 @@ use crate::core::queue::SimEvent;
 use crate::host::{Access, AccessKind, Agent, LINE, Lines, MemPlace, ScanSteps};
 use crate::world::World;
 use crate::world::{PassLook, Waiting};
-use doorbell_verbs::{Cpu, Mem, PageSize, Scan, Span, Time, Touch, VerbsError};
+use doorbell_verbs::{Cpu, Mem, OperationKey, OperationStep, PageSize, Scan, Span, Time, Touch, VerbsError};
 
 impl SimProvider<'_> {
     pub(super) fn locate(&self, w: &World, mem: Mem, offset: u64, len: u64) -> MemPlace {
@@ -205,6 +205,14 @@ impl Cpu for SimProvider<'_> {
         } else if past_end {
             self.sync();
         }
+    }
+
+    fn mark(&self, key: OperationKey, step: OperationStep) {
+        self.with(|w| {
+            if let Some(tracer) = &mut w.tracer {
+                tracer.marked((self.machine, self.core), w.threads[self.thread].clock, key, step);
+            }
+        });
     }
 
     fn alloc(&self, len: u64, page: PageSize) -> Result<Mem, VerbsError> {

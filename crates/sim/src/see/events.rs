@@ -5,7 +5,7 @@ use super::pcapng::Captured;
 use super::tracer::{Drawing, LastSeen, ReceivedPacket, Tracer};
 use super::tracks::TrackPlace;
 use super::way::{OperationPath, OperationStage, Wait};
-use crate::core::index::{DeviceId, FlightId, IdVec, PortId, ReadId, UnitId};
+use crate::core::index::{DeviceId, FlightId, IdVec, MachineId, PortId, ReadId, UnitId};
 use crate::core::ps::Ps;
 use crate::core::queue::SimEvent;
 use crate::device::{FIRST_QPN, ReadPurpose, SimDevice};
@@ -59,6 +59,11 @@ fn comment(&Flight { lost, twice, .. }: &Flight, late: Ps) -> Option<String> {
 }
 
 impl TraceView<'_> {
+    /// The machine of a device.
+    fn machine(self, device: DeviceId) -> MachineId {
+        self.devices[device].machine
+    }
+
     /// The QP whose request a packet answers.
     fn requester(self, flight: &Flight) -> Option<DeviceQp> {
         let device = self.env.fabric.ports[flight.in_port.get()?].device;
@@ -72,6 +77,7 @@ impl Tracer {
     /// tracer then needs no further event.
     pub(crate) fn event(&mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>, event: SimEvent) -> bool {
         self.settle(env, devices);
+        self.follower.join();
         if self.is_done() {
             return false;
         }
@@ -140,7 +146,7 @@ impl Tracer {
     }
 
     fn read_done(&mut self, view: TraceView<'_>, device: DeviceId, read: ReadId) {
-        let now = view.now;
+        let (now, machine) = (view.now, view.machine(device));
         let read = view.devices[device].read(read);
         let purpose = read.purpose;
         let (what, flight, stage) = match purpose {
@@ -163,32 +169,38 @@ impl Tracer {
         self.drawing.slice(TrackPlace::ReadCompletions(device), what, from, now, None);
         if let ReadPurpose::SendWqes { qp, first, count, .. } = purpose {
             for operation in self.operations.of_wqes((device, qp), first, count.into()) {
-                operation.way.on(stage, now);
+                operation.way.on_machine(machine).on(stage, now);
             }
         }
         if let Some(operation) = flight.and_then(|flight| self.operation(view, &view.env.flights[flight])) {
-            operation.way.on(stage, now);
+            operation.way.on_machine(machine).on(stage, now);
+        }
+        let message = flight.and_then(|flight| self.operations.messages.get_mut(&flight));
+        if let Some(before) = message.and_then(|message| message.before.as_mut()) {
+            before.on_machine(machine).on(stage, now);
         }
     }
 
     /// Handles the end of a sending unit's work on a packet.
     fn sent(&mut self, view: TraceView<'_>, device: DeviceId, unit: UnitId, number: FlightId) {
         let (now, flight) = (view.now, &view.env.flights[number]);
-        let since = view.devices[device].sends_since(unit);
+        let (since, machine) = (view.devices[device].sends_since(unit), view.machine(device));
         // The id may have belonged to an earlier packet.
         self.operations.messages.remove(&number);
         let mut flow = None;
         let mut message = None;
         let answer = flight.packet.is_answer();
+        let follows = self.follower.follows();
         if let Some(operation) = self.operation(view, flight) {
             if !answer {
                 operation.sent(flight.packet.psn);
             }
-            operation.way.go(Wait::SendingUnit, OperationStage::SendingUnit, since, now);
+            let way = operation.way.on_machine(machine);
+            way.go(Wait::SendingUnit, OperationStage::SendingUnit, since, now);
             flow = Some(operation.number);
             if is_unreliable(flight.packet.transport) {
-                let name = operation.name.clone();
-                message = Some(TracedMessage { number: operation.number, name, way: None });
+                let (name, before) = (operation.name.clone(), follows.then(|| operation.way.clone()));
+                message = Some(TracedMessage { number: operation.number, name, way: None, before });
             }
         }
         if let Some(message) = message {
@@ -209,7 +221,8 @@ impl Tracer {
         let left = (now - late).saturating_sub(one_way);
         let begun = left.saturating_sub(duration);
         if let Some(message) = self.operations.messages.get_mut(&number) {
-            message.way = Some(OperationPath::new(begun));
+            let sender = view.machine(view.env.fabric.ports[out].device);
+            message.way = Some(OperationPath::new(begun, sender));
         }
         let flow = self.flow(view, number);
         // A delayed packet would be out of order in the file, after packets that have overtaken it.
@@ -255,8 +268,9 @@ impl Tracer {
         let flow = self.flow(view, number);
         let begun = now.saturating_sub(duration);
         self.drawing.slice(TrackPlace::PortIn(into), &name(view, flight), begun, now, flow);
+        let machine = view.machine(view.env.fabric.ports[into].device);
         if let Some(way) = self.way(view, number) {
-            way.on(OperationStage::Wait(Wait::Port), now);
+            way.on_machine(machine).on(OperationStage::Wait(Wait::Port), now);
         }
     }
 
@@ -267,9 +281,14 @@ impl Tracer {
         let flow = self.flow(view, number);
         self.drawing.slice(TrackPlace::ReceivingUnit(device, unit), &name(view, flight), since, now, flow);
         if let Some(way) = self.way(view, number) {
+            way.on_machine(view.machine(device));
             way.go(Wait::ReceivingUnit, OperationStage::ReceivingUnit, since, now);
         }
         self.received = self.operations.messages.remove(&number).map(ReceivedPacket::Message);
+        if self.follower.follows() && !flight.packet.is_answer() && self.received.is_none() {
+            let request = self.operation(view, flight).map(|of| (of.number, of.way.clone()));
+            self.received = request.map(|(number, way)| ReceivedPacket::Request(number, way));
+        }
         if let Some(qp) = flight.to_qp.get().filter(|_| flight.packet.is_answer()) {
             let (of, psn) = ((device, qp), flight.packet.psn);
             let refused = matches!(flight.packet.body, Body::Ack(Syndrome::RnrNak(_) | Syndrome::Nak(_)));
@@ -302,8 +321,18 @@ impl Tracer {
             Some(ReceivedPacket::Message(mut message)) => {
                 if let Some((way, began)) = message.way.as_mut().zip(writes) {
                     way.go(Wait::PcieLink, OperationStage::MessageWrite, began, of.last_visible());
+                    if let Some(mut path) = message.before.take() {
+                        path.append(Wait::Port, way);
+                        self.follower.landed(message.number, path);
+                    }
                 }
                 self.drawing.message(device, &message);
+            }
+            Some(ReceivedPacket::Request(number, mut path)) => {
+                if let Some(began) = writes {
+                    path.go(Wait::PcieLink, OperationStage::MessageWrite, began, of.last_visible());
+                    self.follower.landed(number, path);
+                }
             }
             None => {}
         }

@@ -1,7 +1,7 @@
 //! Traced operations that have not ended.
 
 use super::way::{OperationPath, OperationStage, Wait};
-use crate::core::index::{DeviceId, FlightId, QpId, WqeId};
+use crate::core::index::{DeviceId, FlightId, MachineId, QpId, WqeId};
 use crate::core::ps::Ps;
 use crate::device::{Cqe, QpSlot};
 use doorbell_verbs::{Opcode, QpType, WcStatus};
@@ -12,6 +12,8 @@ pub(super) struct TracedOperation {
     /// The operation's number in the trace, from 1. It names the flow that connects the operation's slices.
     pub(super) number: u64,
     pub(super) name: String,
+    /// The machine that posted the work request.
+    pub(super) machine: MachineId,
     pub(super) wr_id: u64,
     /// First PSN, once a sending unit has made the first packet, and number of PSNs.
     pub(super) psns: Option<(u32, u32)>,
@@ -46,6 +48,8 @@ pub(super) struct TracedMessage {
     pub(super) name: String,
     /// The message's path; none before it is on a link.
     pub(super) way: Option<OperationPath>,
+    /// The operation's path up to the link, if the path of an operation of several messages is wanted.
+    pub(super) before: Option<OperationPath>,
 }
 
 /// Operations by QP and messages by packet.
@@ -61,11 +65,35 @@ pub(super) struct Operations {
 pub(super) struct EndedOperation {
     pub(super) of: DeviceQp,
     pub(super) operation: TracedOperation,
-    pub(super) end: &'static str,
+    pub(super) end: OperationEnd,
 }
 
-/// The end of an operation that is not signaled.
-const WITHOUT_CQE: &str = "without a CQE";
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperationEnd {
+    /// Its CQE reports success.
+    Completed,
+    /// Its CQE reports an error.
+    Failed,
+    /// It is not signaled.
+    WithoutCqe,
+    /// Its QP was reset.
+    Reset,
+    /// The trace ended first.
+    Unfinished,
+}
+
+impl OperationEnd {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            OperationEnd::Completed => "completed",
+            OperationEnd::Failed => "failed",
+            OperationEnd::WithoutCqe => "without a CQE",
+            OperationEnd::Reset => "the QP was reset",
+            OperationEnd::Unfinished => "unfinished",
+        }
+    }
+}
 
 fn opcode(opcode: Opcode) -> &'static str {
     match opcode {
@@ -85,11 +113,16 @@ fn ahead(psn: u32, of: u32) -> u32 {
 }
 
 impl TracedOperation {
-    /// The work request in a slot, whose WQE was built from `begin` to `built`.
-    fn new(number: u64, slot: &QpSlot, wqe: WqeId, (begin, built): (Ps, Ps)) -> TracedOperation {
+    /// The work request in a slot, whose WQE a core of `machine` built from `begin` to `built`.
+    fn new(
+        (number, machine): (u64, MachineId),
+        slot: &QpSlot,
+        wqe: WqeId,
+        (begin, built): (Ps, Ps),
+    ) -> TracedOperation {
         let request = slot.qp.send_wqe(wqe.0);
         let code = request.op.opcode();
-        let mut way = OperationPath::new(begin);
+        let mut way = OperationPath::new(begin, machine);
         way.on(OperationStage::Post, built);
         let packets = request.len.div_ceil(slot.qp.packet_payload()).max(1);
         let answers = if code == Opcode::Read { packets } else { 1 };
@@ -97,6 +130,7 @@ impl TracedOperation {
         TracedOperation {
             number,
             name: format!("{} {} B", opcode(code), request.len),
+            machine,
             wr_id: request.wr_id,
             psns: None,
             way,
@@ -139,6 +173,7 @@ impl TracedOperation {
     /// Records the poll of the operation's CQE. `began` is when the CQE began to cross the PCIe link,
     /// `visible` when it became visible.
     fn polled(&mut self, (began, visible): (Ps, Ps), (from, to): (Ps, Ps)) {
+        self.way.on_machine(self.machine);
         if let Some(placed) = self.placed {
             self.way.go(Wait::PcieLink, OperationStage::DataWrite, placed, began);
         }
@@ -156,18 +191,18 @@ pub(super) struct TakenCqe {
 }
 
 impl Operations {
-    /// Records a posted work request, which is traced if it has a number. Returns operations that were given
-    /// up because the QP was reset.
+    /// Records a posted work request, which is traced if it has a number. The number comes with the machine
+    /// that posted. Returns operations that were given up because the QP was reset.
     pub(super) fn posted(
         &mut self,
         of: DeviceQp,
         slot: &QpSlot,
         wqe: WqeId,
-        number: Option<u64>,
+        number: Option<(u64, MachineId)>,
         built: (Ps, Ps),
     ) -> Vec<EndedOperation> {
         let over = match self.on.get(&of) {
-            Some(on) if on.life != slot.life => self.give_up(of, "the QP was reset"),
+            Some(on) if on.life != slot.life => self.give_up(of, OperationEnd::Reset),
             _ => Vec::new(),
         };
         if number.is_none() && self.on.get(&of).is_none_or(|on| on.posted.is_empty()) {
@@ -222,14 +257,14 @@ impl Operations {
         let Some(on) = self.on.get_mut(&of) else { return Vec::new() };
         for operation in on.posted.iter_mut().filter_map(|(_, operation)| operation.as_mut()) {
             if operation.is_before(psn) && !operation.answered {
-                operation.way.on(OperationStage::Wait(Wait::Answer), now);
+                operation.way.on_machine(operation.machine).on(OperationStage::Wait(Wait::Answer), now);
             }
             operation.answered |= operation.is_before(psn) || operation.has(psn);
         }
         let ended = |operation: &mut TracedOperation| operation.ends_with(psn, refused);
         let all = on.posted.iter_mut().filter_map(|(_, operation)| operation.take_if(ended));
         let over: Vec<EndedOperation> =
-            all.map(|operation| EndedOperation { of, operation, end: WITHOUT_CQE }).collect();
+            all.map(|operation| EndedOperation { of, operation, end: OperationEnd::WithoutCqe }).collect();
         let first = on.posted.iter().position(|(_, operation)| operation.is_some());
         on.posted.drain(..first.unwrap_or(on.posted.len()));
         self.live -= over.len() as u64;
@@ -251,9 +286,9 @@ impl Operations {
         for (wqe, operation) in on.posted.drain(..=last) {
             let Some(mut operation) = operation else { continue };
             let end = match taken.cqe.wc.status == WcStatus::Success {
-                _ if Some(wqe) != taken.cqe.wqe.get() => WITHOUT_CQE,
-                true => "completed",
-                false => "failed",
+                _ if Some(wqe) != taken.cqe.wqe.get() => OperationEnd::WithoutCqe,
+                true => OperationEnd::Completed,
+                false => OperationEnd::Failed,
             };
             if Some(wqe) == taken.cqe.wqe.get() {
                 operation.polled((taken.began, taken.visible), poll);
@@ -265,7 +300,7 @@ impl Operations {
     }
 
     /// Gives up the operations of a QP.
-    fn give_up(&mut self, of: DeviceQp, end: &'static str) -> Vec<EndedOperation> {
+    fn give_up(&mut self, of: DeviceQp, end: OperationEnd) -> Vec<EndedOperation> {
         let Some(on) = self.on.remove(&of) else { return Vec::new() };
         let operations = on.posted.into_iter().filter_map(|(_, operation)| operation);
         let over: Vec<EndedOperation> =
@@ -275,7 +310,7 @@ impl Operations {
     }
 
     /// Gives up all operations.
-    pub(super) fn give_up_all(&mut self, end: &'static str) -> Vec<EndedOperation> {
+    pub(super) fn give_up_all(&mut self, end: OperationEnd) -> Vec<EndedOperation> {
         let all: Vec<DeviceQp> = self.on.keys().copied().collect();
         all.into_iter().flat_map(|of| self.give_up(of, end)).collect()
     }

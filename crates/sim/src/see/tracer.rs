@@ -1,11 +1,12 @@
 //! The tracer of a run: the state seen so far, and the drawing of it.
 
 use super::file::TraceFile;
-use super::operations::{DeviceQp, EndedOperation, Operations, TakenCqe, TracedMessage};
+use super::follower::{Follower, PathsOf};
+use super::operations::{DeviceQp, EndedOperation, OperationEnd, Operations, TakenCqe, TracedMessage};
 use super::pcapng::Pcapng;
 use super::perfetto::{Note, Perfetto, Slice};
 use super::tracks::{Names, TrackPlace};
-use super::way::{OperationPath, Rows};
+use super::way::{KeptPath, OperationPath, Rows};
 use crate::core::index::{CoreId, DeviceId, IdVec, MachineId, QpId, WqeId};
 use crate::core::ps::Ps;
 use crate::core::queue::SimEvent;
@@ -13,7 +14,7 @@ use crate::device::{COUNTS, CqSlot, Cqe, SimDevice};
 use crate::env::Env;
 use crate::fabric::Fabric;
 use crate::host::Mmio;
-use doorbell_verbs::Time;
+use doorbell_verbs::{OperationKey, OperationStep, Time};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -34,12 +35,17 @@ pub struct Tracing {
     /// Number of operations to trace, in order of posting; at least 1. Both files end when all of these have
     /// ended, or when 16 times as many operations (at least 1024) were posted later.
     pub operations: u64,
+    /// The operations whose paths to keep in [`Traced::paths`]; `None` to keep no path. If threads mark
+    /// operations, `operations` counts marked operations, and their work requests are traced in addition.
+    pub paths: Option<PathsOf>,
 }
 
 impl fmt::Debug for Tracing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tracing { from, operations, .. } = self;
-        f.debug_struct("Tracing").field("from", from).field("operations", operations).finish_non_exhaustive()
+        let Tracing { from, operations, paths, .. } = self;
+        let mut shown = f.debug_struct("Tracing");
+        shown.field("from", from).field("operations", operations).field("paths", paths);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -60,6 +66,11 @@ pub struct Traced {
     pub trace: io::Result<()>,
     /// The first error of the capture file, if any.
     pub pcap: io::Result<()>,
+    /// The paths of operations that completed, in order of their ends; empty unless requested.
+    pub paths: Vec<KeptPath>,
+    /// Operations without a path although paths were requested: they did not complete, or sent a message
+    /// again.
+    pub without_path: u64,
 }
 
 /// The packet that a receiving unit is done with.
@@ -68,6 +79,8 @@ pub(super) enum ReceivedPacket {
     Data(DeviceQp, u32),
     /// A message without acknowledgement.
     Message(TracedMessage),
+    /// A request with an acknowledgement: its operation's number, and the operation's path so far.
+    Request(u64, OperationPath),
 }
 
 /// State of a device when the tracer last read it.
@@ -89,6 +102,7 @@ pub(crate) struct Tracer {
     pub(super) operations_seen: u64,
     pub(super) later: u64,
     pub(super) operations: Operations,
+    pub(super) follower: Follower,
     pub(super) drawing: Drawing,
     pub(super) pcap: Option<Pcapng>,
     pub(super) seen: IdVec<DeviceId, LastSeen>,
@@ -149,7 +163,7 @@ impl Drawing {
         let mut notes = vec![
             Note::Number("operation", operation.number),
             Note::Number("wr_id", operation.wr_id),
-            Note::Text("end", end.into()),
+            Note::Text("end", end.name().into()),
         ];
         notes.extend(operation.psns.map(|(first, _)| Note::Number("psn", first.into())));
         let row = self.rows.entry((device, Some(qp))).or_default().take(&operation.way);
@@ -168,13 +182,15 @@ impl Drawing {
 
 impl Tracer {
     pub(crate) fn new(tracing: Tracing, devices: &IdVec<DeviceId, SimDevice>, fabric: &Fabric) -> Tracer {
-        let Tracing { trace, pcap, from, operations } = tracing;
+        let Tracing { trace, pcap, from, operations, paths } = tracing;
+        let asked = operations.max(1);
         Tracer {
-            asked: operations.max(1),
+            asked,
             from: from.map_or(Ps::NEVER, Ps::from),
             operations_seen: 0,
             later: 0,
             operations: Operations::default(),
+            follower: Follower::new(paths, asked),
             drawing: Drawing {
                 perfetto: trace.map(|out| Perfetto::new(TraceFile::new(out))),
                 names: Names::of(devices, fabric),
@@ -199,18 +215,20 @@ impl Tracer {
     /// Whether everything requested has been seen.
     pub(super) fn is_done(&self) -> bool {
         let Operations { live, messages, .. } = &self.operations;
-        let ended = *live == 0 && messages.is_empty();
-        self.operations_seen == self.asked
+        let ended = *live == 0 && messages.is_empty() && self.follower.is_done();
+        self.operations_seen >= self.asked
             && (ended || self.later >= LATER.max(LATER_PER_OPERATION * self.asked))
     }
 
     /// Ends the files.
     pub(crate) fn close(mut self, env: &Env, devices: &IdVec<DeviceId, SimDevice>) -> Traced {
         self.settle(env, devices);
+        self.follower.join();
         let reached_limit = self.is_done();
-        let over = self.operations.give_up_all("unfinished");
+        let over = self.operations.give_up_all(OperationEnd::Unfinished);
         let unfinished = over.len() as u64;
         over.into_iter().for_each(|over| self.drawing.operation(over));
+        let (paths, without_path) = self.follower.close(unfinished);
         Traced {
             operations: self.operations_seen,
             unfinished,
@@ -219,6 +237,8 @@ impl Tracer {
             until: env.now.time(),
             trace: self.drawing.perfetto.map_or(Ok(()), Perfetto::close),
             pcap: self.pcap.map_or(Ok(()), Pcapng::close),
+            paths,
+            without_path,
         }
     }
 
@@ -235,14 +255,34 @@ impl Tracer {
         }
         self.built.insert(core, built);
         self.drawing.slice(TrackPlace::Core(core.0, core.1), "post", begin, built, None);
+        let mut keys = self.follower.posts(core);
         for wqe in slots {
-            let is_traced = self.operations_seen < self.asked;
+            let key = keys.pop_front().filter(|key| self.follower.has(*key));
+            let is_traced = self.operations_seen < self.asked || key.is_some();
             self.operations_seen += u64::from(is_traced);
             self.later += u64::from(!is_traced);
-            let number = is_traced.then_some(self.operations_seen);
+            let number = is_traced.then_some((self.operations_seen, core.0));
             let of = (device.id, qp);
             let over = self.operations.posted(of, &device.qps[qp], wqe, number, (begin, built));
             over.into_iter().for_each(|over| self.drawing.operation(over));
+            if let Some((key, operation)) = key.zip(self.operations.of_wqe(of, wqe)) {
+                self.follower.posted(key, operation, begin);
+            }
+        }
+    }
+
+    /// Records a step that a thread marks.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn marked(
+        &mut self,
+        core: (MachineId, CoreId),
+        now: Ps,
+        key: OperationKey,
+        step: OperationStep,
+    ) {
+        if now >= self.from {
+            self.follower.marked(core, now, key, step);
         }
     }
 
@@ -286,8 +326,10 @@ impl Tracer {
         self.drawing.slice(TrackPlace::Core(core.0, core.1), "poll", poll.0, poll.1, None);
         for (visible, cqe) in cqes {
             let taken = TakenCqe { cqe, began: device.cqe_began(visible), visible };
-            let over = self.operations.polled(device.id, taken, poll);
-            over.into_iter().for_each(|over| self.drawing.operation(over));
+            for over in self.operations.polled(device.id, taken, poll) {
+                self.follower.ended(&over);
+                self.drawing.operation(over);
+            }
         }
     }
 }

@@ -1,10 +1,14 @@
 //! The path of an operation: a sequence of stages without gaps.
 
+use crate::core::index::{Id, MachineId};
 use crate::core::ps::Ps;
+use doorbell_verbs::Time;
 
 /// A stage of an operation, or of a message without acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OperationStage {
+pub enum OperationStage {
+    /// A thread of the program works on the operation.
+    Program,
     /// The CPU builds the WQE.
     Post,
     /// The CPU writes the WQE, or a doorbell, to the NIC.
@@ -13,16 +17,19 @@ pub(super) enum OperationStage {
     Pcie,
     /// The NIC reads the WQE.
     WqeRead,
+    /// A sending unit builds a packet.
     SendingUnit,
     /// The sender's NIC reads the payload.
     PayloadRead,
+    /// The packet is on the links and in the switch.
     Link,
     /// The packet does not arrive.
     Lost,
+    /// A receiving unit looks at the packet.
     ReceivingUnit,
-    /// The responder's NIC reads the data. In the next variant, it waits for an atomic's lock and then reads
-    /// the word.
+    /// The responder's NIC reads the data.
     DataRead,
+    /// The responder's NIC waits for an atomic's lock and then reads the word.
     AtomicRead,
     /// The requester's NIC writes the data.
     DataWrite,
@@ -30,6 +37,7 @@ pub(super) enum OperationStage {
     MessageWrite,
     /// The CQE is on its way to memory.
     Cqe,
+    /// The call that finds the CQE.
     Poll,
     /// The operation waits for the next stage.
     Wait(Wait),
@@ -37,23 +45,69 @@ pub(super) enum OperationStage {
 
 /// The resource or event that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub enum Wait {
+    /// The operation is due, but its thread does not begin it yet.
+    Turn,
+    /// The core that announces the WQE.
     Cpu,
+    /// A unit of the sender.
     SendingUnit,
     /// The port, room at the peer port, or packets that go first.
     Port,
+    /// A unit of the receiver.
     ReceivingUnit,
+    /// The PCIe link towards the host.
     PcieLink,
     /// The response to the operation, or to a later one that acknowledges this one, too.
     Answer,
     /// A time-out or NAK, because a packet was lost.
     Timeout,
+    /// The poll that finds the CQE.
     Poll,
+    /// The thread that finds the message in memory or polls its CQE.
+    Thread,
+}
+
+/// The part of a machine, or of the network, that is busy in a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageKind {
+    /// A core.
+    Cpu,
+    /// A unit of a NIC.
+    Unit,
+    /// A PCIe link, with the memory behind it.
+    Pcie,
+    /// Links and switch.
+    Network,
+    /// Nothing: the operation waits.
+    Wait,
 }
 
 impl OperationStage {
-    pub(super) const fn name(self) -> &'static str {
+    /// The part that is busy in the stage.
+    pub const fn kind(self) -> StageKind {
         match self {
+            OperationStage::Program | OperationStage::Post | OperationStage::Mmio | OperationStage::Poll => {
+                StageKind::Cpu
+            }
+            OperationStage::SendingUnit | OperationStage::ReceivingUnit => StageKind::Unit,
+            OperationStage::Link | OperationStage::Lost => StageKind::Network,
+            OperationStage::Wait(_) => StageKind::Wait,
+            OperationStage::Pcie
+            | OperationStage::WqeRead
+            | OperationStage::PayloadRead
+            | OperationStage::DataRead
+            | OperationStage::AtomicRead
+            | OperationStage::DataWrite
+            | OperationStage::MessageWrite
+            | OperationStage::Cqe => StageKind::Pcie,
+        }
+    }
+
+    /// The name of the stage in traces and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OperationStage::Program => "program",
             OperationStage::Post => "post",
             OperationStage::Mmio => "MMIO",
             OperationStage::Pcie => "PCIe",
@@ -77,6 +131,7 @@ impl OperationStage {
 impl Wait {
     const fn name(self) -> &'static str {
         match self {
+            Wait::Turn => "waits to be sent",
             Wait::Cpu => "waits for the CPU",
             Wait::SendingUnit => "waits for a sending unit",
             Wait::Port => "waits for the port",
@@ -85,22 +140,57 @@ impl Wait {
             Wait::Answer => "waits for a response",
             Wait::Timeout => "waits for a time-out or NAK",
             Wait::Poll => "waits for a poll",
+            Wait::Thread => "waits for the program",
         }
     }
 }
 
+/// A stage of a kept path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathStage {
+    /// The stage.
+    pub stage: OperationStage,
+    /// Number of the machine, from 0; `None` if the stage is in the network.
+    pub machine: Option<u32>,
+    /// Begin of the stage, in virtual time. The previous stage ends at this time.
+    pub from: Time,
+    /// End of the stage, in virtual time.
+    pub to: Time,
+}
+
+/// The path of an operation that has ended. Its stages follow each other without gaps from begin to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptPath {
+    /// Verbs and sizes of the operation's work requests.
+    pub name: String,
+    /// Number of the machine that began the operation, from 0.
+    pub machine: u32,
+    /// The stages, at least one.
+    pub stages: Vec<PathStage>,
+}
+
 /// The stages of an operation with their times.
+#[derive(Clone)]
 pub(super) struct OperationPath {
     pub(super) begin: Ps,
     /// The end of the last stage so far.
     pub(super) at: Ps,
-    /// Each stage with its end, which is the beginning of the next stage.
-    stages: Vec<(OperationStage, Ps)>,
+    /// The machine of the next stage.
+    machine: MachineId,
+    /// Each stage with its machine and its end, which is the beginning of the next stage.
+    stages: Vec<(OperationStage, MachineId, Ps)>,
 }
 
 impl OperationPath {
-    pub(super) fn new(begin: Ps) -> OperationPath {
-        OperationPath { begin, at: begin, stages: Vec::new() }
+    /// A path that begins on `machine`.
+    pub(super) fn new(begin: Ps, machine: MachineId) -> OperationPath {
+        OperationPath { begin, at: begin, machine, stages: Vec::new() }
+    }
+
+    /// Continues the path on `machine`.
+    pub(super) fn on_machine(&mut self, machine: MachineId) -> &mut OperationPath {
+        self.machine = machine;
+        self
     }
 
     /// Adds a stage from the present end to `to`.
@@ -110,22 +200,47 @@ impl OperationPath {
         }
         self.at = to;
         match self.stages.last_mut() {
-            Some((last, end)) if *last == stage => *end = to,
-            _ => self.stages.push((stage, to)),
+            Some((last, _, end)) if *last == stage => *end = to,
+            _ => self.stages.push((stage, self.machine, to)),
         }
     }
 
     /// Adds a stage from `from` to `to`, and a wait before it.
     pub(super) fn go(&mut self, wait: Wait, stage: OperationStage, from: Ps, to: Ps) {
-        let lost = self.stages.last().is_some_and(|(last, _)| *last == OperationStage::Lost);
+        let lost = self.stages.last().is_some_and(|(last, ..)| *last == OperationStage::Lost);
         self.on(OperationStage::Wait(if lost { Wait::Timeout } else { wait }), from);
         self.on(stage, to);
     }
 
+    /// Adds the stages of a path that follows, and a wait before it.
+    pub(super) fn append(&mut self, wait: Wait, next: &OperationPath) {
+        self.on(OperationStage::Wait(wait), next.begin);
+        for (stage, machine, to) in &next.stages {
+            self.on_machine(*machine).on(*stage, *to);
+        }
+    }
+
     /// The stages with their beginnings and ends.
     pub(super) fn stages(&self) -> impl Iterator<Item = (OperationStage, Ps, Ps)> {
-        let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(_, end)| *end));
-        begins.zip(&self.stages).map(|(from, (stage, to))| (*stage, from, *to))
+        self.placed().map(|(stage, _, from, to)| (stage, from, to))
+    }
+
+    /// The stages with their machines, beginnings and ends.
+    fn placed(&self) -> impl Iterator<Item = (OperationStage, MachineId, Ps, Ps)> {
+        let begins = std::iter::once(self.begin).chain(self.stages.iter().map(|(.., end)| *end));
+        begins.zip(&self.stages).map(|(from, (stage, machine, to))| (*stage, *machine, from, *to))
+    }
+
+    /// The path to keep of an operation that `machine` began. `None` if it has no stages.
+    pub(super) fn kept(&self, name: String, machine: MachineId) -> Option<KeptPath> {
+        let stage = |(stage, machine, from, to): (OperationStage, MachineId, Ps, Ps)| {
+            let in_network = stage.kind() == StageKind::Network;
+            let machine = (!in_network).then_some(machine.index() as u32);
+            PathStage { stage, machine, from: from.time(), to: to.time() }
+        };
+        let stages: Vec<PathStage> = self.placed().map(stage).collect();
+        let machine = machine.index() as u32;
+        (!stages.is_empty()).then_some(KeptPath { name, machine, stages })
     }
 }
 

@@ -616,7 +616,7 @@ fn a_trace_of_it_changes_nothing() {
         let mut cluster = SimCluster::new(&e7520(), config(2));
         if traced {
             let (trace, pcap) = (Some(Box::new(std::io::sink()) as _), Some(Box::new(std::io::sink()) as _));
-            cluster.trace(Tracing { trace, pcap, from: Some(Time::START), operations: 1 });
+            cluster.trace(Tracing { trace, pcap, from: Some(Time::START), operations: 1, paths: None });
         }
         cluster.spawn(0, 0, Sender { pieces: vec![200_000] });
         cluster.spawn(1, 0, Taker { pieces: vec![30_000], wait: Span::ZERO });

@@ -28,6 +28,7 @@ fn traced(operations: u64, mut make: impl FnMut() -> SimCluster) -> Seen {
         pcap: Some(Box::new(pcap.clone())),
         from: Some(Time::START),
         operations,
+        paths: None,
     });
     cluster.run().expect("a run to its end");
     let traced = cluster.end_trace().expect("a trace");
@@ -194,7 +195,7 @@ fn a_run_outlives_its_files() {
         cluster.spawn(0, 0, Works { rounds: 300 });
         cluster.spawn(1, 0, Serves);
         let trace: Option<Box<dyn Write + Send>> = Some(Box::new(Full(room)));
-        cluster.trace(Tracing { trace, pcap: None, from: Some(Time::START), operations: 1000 });
+        cluster.trace(Tracing { trace, pcap: None, from: Some(Time::START), operations: 1000, paths: None });
         cluster.run().expect("a run to its end");
         let traced = cluster.end_trace().expect("a trace");
         assert_eq!(traced.trace.unwrap_err().kind(), std::io::ErrorKind::StorageFull);

@@ -83,6 +83,7 @@ fn run_traced(profiles: &[Profile], case: &Case) -> Result<(Tally, Metrics), Str
         pcap: Some(Box::new(pcap.clone())),
         from: Some(Time::START),
         operations: 1000,
+        paths: None,
     });
     let ran = run_in(cluster, case)?;
     let read = || (Trace::read(&trace.take()), read_pcapng(&pcap.take()));
