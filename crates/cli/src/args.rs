@@ -316,11 +316,17 @@ pub(crate) struct TraceArgs {
     /// Write the packets as RoCEv2, for Wireshark (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
+    /// Print the mean time of each stage of an operation, over the traced operations
+    #[arg(long)]
+    pub(crate) breakdown: bool,
+    /// Draw the stages of the operation of median time to this file, as SVG. Includes --breakdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) waterfall: Option<PathBuf>,
     /// Virtual time at which the trace begins, counted from the start of all threads. Clients of a system
     /// begin at least 1.5 ms later [default: the end of the warm-up]
     #[arg(long, value_name = "TIME")]
     pub(crate) trace_from: Option<Duration>,
-    /// Number of operations to trace, from the first on; both files end with the last of them [default: 1000]
+    /// Number of operations to trace, from the first on; the files end with the last of them [default: 1000]
     #[arg(long, value_name = "N", value_parser = operations, allow_negative_numbers = true)]
     pub(crate) trace_ops: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! Text and JSON about the basis of a result: extrapolation, expected error and uncertainty.
 
 use doorbell_lab::uncertainty::Uncertainty;
-use doorbell_lab::{Loaded, Support, Typed};
+use doorbell_lab::{Breakdown, Loaded, Support, Typed};
 use doorbell_nic::{Digits, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,6 +28,9 @@ pub(crate) struct Told<'a, T> {
     /// Uncertainty of the result; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uncertainty: Option<&'a Uncertainty>,
+    /// Stages of the traced operations; absent unless requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) breakdown: Option<&'a Breakdown>,
 }
 
 impl<'a, T> Told<'a, T> {

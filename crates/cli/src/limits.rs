@@ -40,6 +40,7 @@ pub(crate) fn run(args: LimitsArgs) -> Result<(), Exit> {
         extrapolates: &extrapolates,
         supports: &supports,
         uncertainty: None,
+        breakdown: None,
     };
     match args.json {
         true => exit::print_json(&told),

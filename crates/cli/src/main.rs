@@ -33,6 +33,7 @@ mod sweep;
 mod table;
 mod trace;
 mod typed;
+mod waterfall;
 mod workload;
 
 use args::{Args, Command};

@@ -616,7 +616,7 @@ fn number(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use doorbell_reproduce::claims::Kind;
     use doorbell_reproduce::{Basis, BottleneckPair};
@@ -656,7 +656,7 @@ mod tests {
     }
 
     /// Checks that all elements are closed in order, and that text contains no bare `<` or `&`.
-    fn assert_well_formed(svg: &str) {
+    pub(crate) fn assert_well_formed(svg: &str) {
         let mut open = Vec::new();
         let mut rest = svg;
         while let Some((before, after)) = rest.split_once('<') {

@@ -15,6 +15,7 @@ use crate::report;
 use crate::screen;
 use crate::signals::Interrupt;
 use crate::trace::{self, Watched};
+use crate::waterfall;
 use doorbell_lab::uncertainty::{self, Uncertainty};
 use doorbell_lab::{
     Asked, Control, Given, Known, Loaded, Loads, Outcome, OutcomeOf, Run, SimulateError, Watch,
@@ -40,7 +41,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
     let histogram = output::open("--histogram", &args.histogram)?;
     let cdf = output::open("--cdf", &args.cdf)?;
     let others: Vec<&Output> = histogram.iter().chain(&cdf).collect();
-    let seen = trace::open(&args.trace, &others, &args.workload.files(&asked))?;
+    let seen = trace::open(&args.trace, &others, &args.workload.files(&asked), &run)?;
     let files = Mutex::new(LatencyFiles { histogram, cdf });
     let interrupt = progress::interrupt()?;
     let deadline = progress::deadline(args.max_wall);
@@ -83,10 +84,14 @@ pub(crate) fn run(args: SimulateArgs) -> Result<(), Exit> {
             extrapolates: &run.extrapolates(),
             supports: &run.supports(),
             uncertainty,
+            breakdown: seen.breakdown(),
         };
         match args.json {
             true => exit::json(&told),
-            false => Ok(screen::fit(&(load_text(told.load) + &text(&told, &asked, &run)))),
+            false => {
+                let text = load_text(told.load) + &text(&told, &asked, &run);
+                Ok(screen::fit(&(text + &seen.breakdown().map_or_else(String::new, waterfall::table))))
+            }
         }
     };
     let write = |outcome: &Outcome| {

@@ -1,11 +1,12 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked`, `extrapolation`, `support`, `results`, `nearest`, `simulate`, `plan`, `explain`,
+//! this order: `asked`, `breakdown`, `extrapolation`, `support`, `results`, `nearest`, `simulate`, `plan`, `explain`,
 //! `load`, and then [`sweep`], [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
 mod asked;
+mod breakdown;
 pub mod compare;
 mod explain;
 mod extrapolation;
@@ -27,11 +28,12 @@ pub use asked::{
     Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with, usual_of,
     usual_of_systems,
 };
+pub use breakdown::{Breakdown, MeanStage, StageSide, TimedStage, TypicalOperation};
 pub use doorbell_programs::steady::{Ended, Pace, Warmed};
 pub use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 pub use doorbell_programs::worker::{ProgramError, Tally, ThreadResult, Worker};
 pub use doorbell_schema::{Arrivals, Duration, Given, Schema, Share, Until};
-pub use doorbell_sim::{Traced, Tracing};
+pub use doorbell_sim::{OperationStage, PathsOf, StageKind, Traced, Tracing};
 pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use doorbell_workload::{

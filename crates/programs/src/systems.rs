@@ -98,6 +98,8 @@ pub struct SystemEntry {
     pub fields: Vec<&'static Field>,
     /// Values of the usual parameters.
     pub usual: Given,
+    /// Whether a trace can follow the operations of the system with its usual parameters.
+    pub followed: bool,
     /// Builds the system from parameters and checks them.
     of: fn(&Given) -> Result<Arc<dyn Simulated>, String>,
     /// Builds the system from values for all of its parameters, without checks.
@@ -113,6 +115,7 @@ impl SystemEntry {
             design: S::DESIGN,
             fields: S::fields(),
             usual: S::usual().given(),
+            followed: S::usual().shape().followed.is_ok(),
             of: |given| Ok(Arc::new(S::of(given)?)),
             unchecked: |given| {
                 let mut system = S::usual();

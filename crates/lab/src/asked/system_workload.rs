@@ -54,6 +54,24 @@ impl SystemWorkload {
         self.shape.latency_of
     }
 
+    /// Number of latencies in an operation that a trace can follow from machine to machine.
+    ///
+    /// # Errors
+    /// A sentence that says why no trace can follow the operations, and names the systems whose operations a
+    /// trace can follow if they have their usual parameters.
+    pub(crate) fn followed(&self) -> Result<u32, String> {
+        self.shape.followed.map_err(|why| {
+            let names: Vec<&str> =
+                SYSTEMS.iter().filter(|entry| entry.followed).map(|entry| entry.name).collect();
+            format!(
+                "operations of {} cannot be followed from machine to machine, because {why}: choose verbs, or \
+                 usual options of {}",
+                self.name(),
+                names.join(", ")
+            )
+        })
+    }
+
     /// Bytes that an operation moves, for a system with a result in bytes per second.
     pub(crate) fn moved_bytes(&self) -> Option<u64> {
         self.shape.moved_bytes

@@ -10,6 +10,7 @@ use crate::watch::Watch;
 use doorbell_nic::limits::Limit;
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_programs::steady::Stop;
+use doorbell_sim::PathsOf;
 use doorbell_workload::{Profiles, Resolved, WorkloadError};
 use std::sync::Arc;
 
@@ -100,6 +101,17 @@ impl Run {
     /// Whether the machines exchange data over kernel TCP instead of QPs.
     pub fn is_over_tcp(&self) -> bool {
         self.planned().is_over_tcp()
+    }
+
+    /// The operations whose stages a trace can keep, and the number of latencies in such an operation.
+    ///
+    /// # Errors
+    /// A sentence that says why a trace cannot follow the operations of the system.
+    pub fn followed(&self) -> Result<(PathsOf, u32), String> {
+        match self.as_system() {
+            None => Ok((PathsOf::WorkRequests, 1)),
+            Some(system) => Ok((PathsOf::MarkedOperations, system.followed()?)),
+        }
     }
 
     /// Lists the supporting data, for verbs by profile, class and operation.

@@ -1,8 +1,8 @@
 //! Traces and captures as users make them. `cargo xtask bless` redraws the picture in docs/trace.md.
 
-mod picture;
 #[path = "../../../../sim/tests/sim/common/trace.rs"]
 mod reader;
+mod waterfall;
 
 use doorbell_transport::Body;
 use reader::{Captured, Trace, check_psns, names, read_pcapng};
@@ -299,8 +299,10 @@ fn what_cannot_be_written_is_said() {
         ("--trace /dev/stdout".into(), "/dev/stdout is the output for the results"),
         ("--pcap /dev/stderr".into(), "/dev/stderr is the output for messages"),
         (format!("--trace {same} --pcap /dev/stdout"), "/dev/stdout is the output for the results"),
-        ("--trace-ops 5".into(), "need --trace or --pcap"),
-        ("--trace-from 5us".into(), "need --trace or --pcap"),
+        ("--waterfall /nowhere/x".into(), "cannot write /nowhere/x: "),
+        (format!("--trace {same} --waterfall {same}"), "name one file"),
+        ("--trace-ops 5".into(), "need --trace, --pcap, --breakdown or --waterfall"),
+        ("--trace-from 5us".into(), "need --trace, --pcap, --breakdown or --waterfall"),
     ] {
         refused(&doorbell(&format!("{ONE_READ} {options}")), part);
     }
@@ -399,16 +401,4 @@ fn a_full_disk_takes_no_result_away() {
         result["wall_seconds"] = 0.into();
         assert_eq!(result, without);
     }
-}
-
-#[test]
-fn the_picture_in_the_docs_is_of_this_trace() {
-    let t = traced("picture", &format!("{ONE_READ} --trace-ops 1"));
-    let svg = picture::draw(&t.trace);
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/trace-read.svg");
-    if std::env::var_os("DOORBELL_BLESS").is_some() {
-        return std::fs::write(&path, svg).unwrap();
-    }
-    let stands = std::fs::read_to_string(&path).unwrap();
-    assert!(stands == svg, "docs/trace-read.svg is not as the trace has it: see docs/trace.md");
 }
