@@ -34,12 +34,11 @@ macro_rules! generator {
     };
 }
 
-const GENERATORS: [Generator; 7] = [
+const GENERATORS: [Generator; 6] = [
     generator!("doorbell-lab"["--lib"], "support::", "crates/lab/src/support.rs", "data of profiles"),
     generator!("doorbell-cli"["--bins"], "schemas::", "crates/cli/src/schemas.rs", "JSON Schemas"),
     generator!("doorbell-cli" ["--test", "cli"], "docs::", "crates/cli/tests/cli/docs.rs", "tables of fields"),
     generator!("doorbell-cli" ["--test", "cli"], "pages::pages_show", "crates/cli/tests/cli/pages.rs", "output in pages"),
-    generator!("doorbell-cli" ["--test", "cli"], "trace::waterfall::the_picture", "crates/cli/tests/cli/trace/waterfall.rs", "the picture of a trace"),
     generator!("doorbell-soft"["--lib"], "causes::", "crates/soft/src/causes.rs", "reasons of refused calls"),
     generator!("doorbell-soft-so" ["--test", "soft-so"], "stacks::page::", "crates/soft-so/tests/soft-so/stacks/page.rs", "programs that run"),
 ];

@@ -1,8 +1,8 @@
 //! Runs of workloads and systems in virtual time: requests, runs, results and bottlenecks.
 //!
 //! A [`Run`] is data; [`simulate()`] and [`explain()`] execute it. Each module uses only modules before it in
-//! this order: `asked`, `breakdown`, `extrapolation`, `support`, `results`, `nearest`, `simulate`, `plan`, `explain`,
-//! `load`, and then [`sweep`], [`compare`] and [`uncertainty`].
+//! this order: `asked`, `breakdown`, `extrapolation`, `support`, `results`, `nearest`, `simulate`, `plan`,
+//! `explain`, `load`, and then [`sweep`], [`compare`] and [`uncertainty`].
 #![forbid(unsafe_code)]
 
 mod asked;

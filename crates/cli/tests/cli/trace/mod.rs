@@ -1,4 +1,4 @@
-//! Traces and captures as users make them. `cargo xtask bless` redraws the picture in docs/trace.md.
+//! Traces and captures as users make them.
 
 #[path = "../../../../sim/tests/sim/common/trace.rs"]
 mod reader;
