@@ -89,7 +89,7 @@ const RELATED: [(&str, Option<&str>, &[&str]); 9] = [
 const TIMING: [&str; 6] = ["warmup", "duration", "precision", "until", "max_time", "seed"];
 
 /// Options of commands that few people need.
-const RARE: [&str; 7] = ["pcap", "trace-from", "trace-ops", "shard", "merge", "fresh", "jobs"];
+const RARE: [&str; 8] = ["pcap", "breakdown", "trace-from", "trace-ops", "shard", "merge", "fresh", "jobs"];
 
 /// The help text that the command line asks for. `None` if clap's own text is as good.
 pub(crate) fn asked() -> Option<String> {

@@ -70,9 +70,9 @@ pub struct SystemShape {
     pub latency_of: Option<&'static str>,
     /// Bytes that an operation moves, if results report bytes per second.
     pub moved_bytes: Option<u64>,
-    /// If the programs mark the steps of each operation, so that a tracer can follow it from machine to
-    /// machine: the number of latencies in a followed operation. Otherwise the reason, as a part of a
-    /// sentence.
+    /// If the programs [mark](doorbell_verbs::Cpu::mark) the steps of each operation, so that a tracer can
+    /// follow it from machine to machine: the number of latencies in an operation. Otherwise the reason, as a
+    /// part of a sentence.
     pub followed: Result<u32, &'static str>,
 }
 

@@ -60,6 +60,7 @@ fn verbs_are_as_their_schema_has_them() {
     check("simulate", &format!("simulate {open} 1000000 {SHORT}"));
     check("simulate", &format!("simulate {open} 9000000000 {SHORT}"));
     check("limits", "limits --verb read --think 2us");
+    check("simulate", &format!("simulate --verb read --machines 2 --threads 1 --breakdown {SHORT}"));
     let unlike = unlike();
     check("simulate", &format!("simulate {} --explain {SHORT}", unlike.display()));
     check("limits", &format!("limits {}", unlike.display()));
@@ -79,6 +80,7 @@ fn systems_are_as_their_schema_has_them() {
             few.iter().filter(|(key, _)| has(key)).map(|(key, value)| format!("--{key} {value}")).collect();
         check("simulate-system", &format!("simulate --system {} {} {SHORT}", entry.name, few.join(" ")));
     }
+    check("simulate-system", "simulate --system ping-pong --breakdown --warmup 5us --duration 50us");
     // A host with an uncore, and a system with phases.
     let touch =
         "simulate --system touch --profile e7520-t4 --size 4096 --explain --warmup 100us --duration 300us";

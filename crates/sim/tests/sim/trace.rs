@@ -2,8 +2,8 @@
 //! resets.
 
 use crate::common::trace::{Buffer, Captured, Trace, check_psns, names, read_pcapng};
-use crate::common::{Node, Reader, profile};
-use doorbell_sim::{DeviceSlot, Layers, Machine, Metrics, SimCluster, SimConfig, Traced, Tracing};
+use crate::common::{Node, PingPong, Reader, profile};
+use doorbell_sim::{DeviceSlot, Layers, Machine, Metrics, PathsOf, SimCluster, SimConfig, Traced, Tracing};
 use doorbell_verbs::{
     Cluster, ConnectAttr, Endpoint, Program, Provider, QpAttr, QpState, SendFlags, SendOp, SendWr, Span, Time,
 };
@@ -237,5 +237,48 @@ fn each_post_is_seen_with_its_mmio() {
     assert_eq!(operations.len(), 4);
     for (operation, stages) in operations {
         assert_eq!(names(&stages)[..3], ["post", "MMIO", "PCIe"], "{operation:?}");
+    }
+}
+
+/// The stages of a message of 8 bytes by WRITE, from the post until a thread finds it.
+const MESSAGE: [&str; 9] = [
+    "program",
+    "post",
+    "MMIO",
+    "PCIe",
+    "sending unit",
+    "link",
+    "receiving unit",
+    "DMA write: message",
+    "waits for the program",
+];
+
+#[test]
+fn messages_that_threads_mark_form_one_path() {
+    const ROUNDS: u64 = 6;
+    let mut cluster = SimCluster::new(&profile("cib"), SimConfig::new(2));
+    let work = Span::ZERO;
+    let first = cluster.spawn(0, 0, PingPong { first: true, rounds: ROUNDS, work });
+    cluster.spawn(1, 0, PingPong { first: false, rounds: ROUNDS, work });
+    let paths = Some(PathsOf::MarkedOperations);
+    cluster.trace(Tracing { trace: None, pcap: None, from: Some(Time::START), operations: 4, paths });
+    cluster.run().expect("a run to its end");
+    let found = first.take().expect("a result");
+    let Traced { paths, without_path, operations, .. } = cluster.end_trace().expect("a trace");
+    assert_eq!((paths.len(), without_path, operations), (4, 0, 8));
+    for (path, found) in paths.iter().zip(&found) {
+        assert_eq!((path.name.as_str(), path.machine), ("WRITE 8 B, WRITE 8 B", 0));
+        assert!(path.stages.windows(2).all(|pair| pair[0].to == pair[1].from), "{path:?}");
+        assert_eq!(path.stages.last().map(|stage| stage.to), Some(*found), "{path:?}");
+    }
+    // The NICs are warm from the second round on.
+    for path in &paths[1..] {
+        let names: Vec<&str> = path.stages.iter().map(|stage| stage.stage.name()).collect();
+        assert_eq!(names, [MESSAGE, MESSAGE].concat());
+        let machines: Vec<Option<u32>> = path.stages.iter().map(|stage| stage.machine).collect();
+        let (own, other) = (Some(0), Some(1));
+        let there = [own, own, own, own, own, None, other, other, other];
+        let back = [other, other, other, other, other, None, own, own, own];
+        assert_eq!(machines, [there, back].concat());
     }
 }

@@ -6,8 +6,9 @@ pub(crate) mod trace;
 use doorbell_nic::Profile;
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{
-    AccessFlags, Cluster, ConnectAttr, Context, Cq, Endpoint, Mr, PageSize, Pd, Program, Provider, Qp, QpCap,
-    QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Span, Task, Time, Wc,
+    AccessFlags, Cluster, ConnectAttr, Context, Cq, Endpoint, Mr, OperationKey, OperationStep, PageSize, Pd,
+    Program, Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, SendFlags, SendOp, SendWr, Span, Task,
+    Time, Wc,
 };
 
 pub(crate) fn profile(name: &str) -> Profile {
@@ -115,7 +116,8 @@ impl Program for Passive {
     }
 }
 
-/// Writes a growing number to its peer's memory whenever its own memory was written, `rounds` times.
+/// Writes a growing number to its peer's memory whenever its own memory was written, `rounds` times. Marks
+/// each round as an operation.
 pub(crate) struct PingPong {
     pub(crate) first: bool,
     pub(crate) rounds: u64,
@@ -134,7 +136,9 @@ impl Program for PingPong {
         let mut seen = Vec::new();
         let mut wc = [Wc::default(); 8];
         for n in 1..=self.rounds {
+            let (round, since) = (OperationKey(n), p.now());
             if self.first {
+                p.mark(round, OperationStep::Begins);
                 self.send(&p, &node, remote, n);
             }
             while p.load_u64(mem, 0) != n {
@@ -142,7 +146,10 @@ impl Program for PingPong {
                 p.pause(Time::NEVER);
             }
             seen.push(p.now());
-            if !self.first {
+            p.mark(round, OperationStep::Finds);
+            if self.first {
+                p.mark(round, OperationStep::Ends { since });
+            } else {
                 self.send(&p, &node, remote, n);
             }
             node.cq.poll(&mut wc).expect("a CQ");
@@ -156,6 +163,7 @@ impl Program for PingPong {
 impl PingPong {
     fn send<P: Provider>(&self, p: &P, node: &Node<P>, remote: RemoteAddr, n: u64) {
         p.store_u64(node.mr.mem(), 64, n);
+        p.mark(OperationKey(n), OperationStep::Posts);
         let sge = [node.mr.sge(64, 8)];
         let wr = SendWr::new(n, SendOp::Write(remote), &sge).flags(SendFlags::INLINE | SendFlags::SIGNALED);
         node.qp.post_send(&[wr]).expect("room");
