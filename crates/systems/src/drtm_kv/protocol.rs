@@ -162,7 +162,7 @@ impl<P: Provider> Items<P> {
 
     /// The key of an operation, for tracers.
     fn key(&self, at: usize) -> OperationKey {
-        OperationKey(u64::from(self.number) << 32 | at as u64 + 1)
+        OperationKey((u64::from(self.number) << 32) | (at as u64 + 1))
     }
 
     /// The value of an item's lock while this client holds it.

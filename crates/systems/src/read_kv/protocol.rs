@@ -118,7 +118,7 @@ impl<P: Provider> KvReader<P> {
 
     /// The key of the operation of a GET, for tracers.
     fn key(&self, at: usize) -> OperationKey {
-        OperationKey(u64::from(self.number) << 32 | at as u64 + 1)
+        OperationKey((u64::from(self.number) << 32) | (at as u64 + 1))
     }
 
     /// The end of a GET.
