@@ -183,7 +183,9 @@ fn path_of(member: &FabricMember, fd: u32) -> String {
 /// # Errors
 /// `ESRCH` if the process has exited. `EMFILE`, `ENFILE` or `ENOMEM` if this process cannot open a file now.
 fn copy_of(process: &OwnedFd, fd: u32) -> rustix::io::Result<Option<OwnedFd>> {
-    match pidfd_getfd(process, fd as RawFd, PidfdGetfdFlags::empty()) {
+    // A peer may state any number.
+    let Ok(fd) = RawFd::try_from(fd) else { return Ok(None) };
+    match pidfd_getfd(process, fd, PidfdGetfdFlags::empty()) {
         Ok(copy) => Ok(Some(copy)),
         Err(error @ (Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error),
         Err(_) => Ok(None),
