@@ -43,9 +43,8 @@ const STACK_BYTES: usize = 256 << 10;
 /// Starts a thread in which all signals are blocked. Returns when the thread is known and has allocated.
 ///
 /// Programs such as libfabric, UCX and Open MPI overwrite the code of munmap(2) when they begin, because they
-/// watch which memory is unmapped. A thread that is in the call then returns into the middle of an
-/// instruction. A thread's first allocation makes an arena, which needs munmap(2), so this function waits for
-/// it.
+/// watch unmapped memory. A thread that is in the call then returns into the middle of an instruction. A
+/// thread's first allocation makes an arena, which needs munmap(2), so this function waits for it.
 ///
 /// # Errors
 ///
