@@ -32,7 +32,8 @@ unsafe impl Send for Begins {}
 
 impl Begins {
     fn post(self) {
-        // SAFETY: the semaphore is initialised, and may end during the call once the starter has seen the post.
+        // SAFETY: the semaphore is initialised. It may end during the call, when the starter has seen the
+        // post.
         unsafe { libc::sem_post(self.0) };
     }
 }
