@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// Most lines and columns of a failed test's messages that are repeated. The first message is the cause.
+/// Most lines and columns of a failed test's messages that are repeated.
 const LINES: usize = 12;
 const COLUMNS: usize = 300;
 
@@ -21,20 +21,22 @@ pub(super) fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<Vec<u8
     }
 }
 
-/// The names of the failed tests in the output of `cargo test`, each with the first lines of its messages.
+/// The names of the failed tests in the output of `cargo test`. Each has the lines from its first panic on, or
+/// its first lines.
 pub(super) fn of_output(output: &str) -> String {
-    let (mut found, mut left) = (String::new(), 0);
-    for line in output.lines() {
+    let (mut found, mut lines) = (String::new(), output.lines().peekable());
+    while let Some(line) = lines.next() {
         let name = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"));
-        if let Some(name) = name {
-            found.push_str(&format!("\n{name}"));
-            left = LINES;
-        } else if line == "failures:" {
-            left = 0;
-        } else if left > 0 && !line.is_empty() {
+        let Some(name) = name else { continue };
+        let mut messages = Vec::new();
+        while let Some(line) = lines.next_if(|line| !line.starts_with("---- ") && *line != "failures:") {
+            messages.extend((!line.is_empty()).then_some(line));
+        }
+        let first = messages.iter().position(|line| line.contains(" panicked at ")).unwrap_or(0);
+        found.push_str(&format!("\n{name}"));
+        for line in messages.iter().skip(first).take(LINES) {
             found.push_str("\n    ");
             found.extend(line.chars().take(COLUMNS));
-            left -= 1;
         }
     }
     found
@@ -45,16 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_tests_are_named_with_their_first_lines() {
+    fn failed_tests_are_named_with_their_messages() {
         let long = "x".repeat(400);
         let many = "more\n".repeat(20);
         let output = format!(
-            "running 3 tests\n..F\nfailures:\n\n---- a::one stdout ----\n\nthread panicked:\n{long}\n\n\
+            "running 3 tests\n..F\nfailures:\n\n---- a::one stdout ----\nprinted before\nthread 'a' panicked at a.rs:1:1:\n{long}\n\n\
              ---- a::two stdout ----\nthe cause\n{many}\n\nfailures:\n    a::one\n    a::two\n\n\
              test result: FAILED. 1 passed\n"
         );
         let expected = format!(
-            "\na::one\n    thread panicked:\n    {}\na::two\n    the cause{}",
+            "\na::one\n    thread 'a' panicked at a.rs:1:1:\n    {}\na::two\n    the cause{}",
             "x".repeat(300),
             "\n    more".repeat(11)
         );

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// Fields that may be absent, either because there is nothing to say, or because a workload file may omit
 /// them.
-const OPTIONAL: [&str; 49] = [
+const OPTIONAL: [&str; 50] = [
     "overload",
     "cut_short",
     "not_confirmed",
@@ -55,6 +55,7 @@ const OPTIONAL: [&str; 49] = [
     "gb_per_s",
     "interrupted",
     "missing",
+    "breakdown",
 ];
 /// Names of objects whose keys are not field names.
 const MAPS: [&str; 10] = [
