@@ -21,8 +21,8 @@ pub(super) fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<Vec<u8
     }
 }
 
-/// The names of the failed tests in the output of `cargo test`. Each has the lines from its first panic on, or
-/// its first lines.
+/// The names of the failed tests in the output of `cargo test`. Each has the lines from its first panic on,
+/// or its first lines.
 pub(super) fn of_output(output: &str) -> String {
     let (mut found, mut lines) = (String::new(), output.lines().peekable());
     while let Some(line) = lines.next() {
