@@ -9,12 +9,12 @@
 use crate::device::{self, GidType};
 use crate::fabric::folder;
 use crate::identity::{FabricPlace, Identity};
+use crate::thread::uncancelled;
 use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
 use doorbell_launch::sealed::check_file_size;
 use doorbell_launch::tree::{self, Contents, TreeEntry};
 use doorbell_launch::trust::user;
 use doorbell_verbs::LinkLayer;
-use libc::c_int;
 use rustix::fs::{FileType, lstat};
 use std::ffi::{CStr, CString};
 use std::fs::Permissions;
@@ -74,17 +74,9 @@ fn is_there(path: &CStr) -> bool {
 }
 
 fn make(path: &CStr) -> io::Result<()> {
-    unsafe extern "C" {
-        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-    }
-    const DISABLE: c_int = 1;
-    let mut before = 0;
-    // Cancellation (pthread_cancel(3)) is disabled, so that a cancelled thread does not leave the folder half
-    // created. SAFETY: the call takes a number, and a variable of this function.
-    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
-    let made = check_file_size(LONGEST).and_then(|()| folder::pin(|fabric| install(fabric, path)));
-    // SAFETY: as above.
-    unsafe { pthread_setcancelstate(before, &mut 0) };
+    // A cancelled thread would leave the folder half created.
+    let made =
+        uncancelled(|| check_file_size(LONGEST).and_then(|()| folder::pin(|fabric| install(fabric, path))));
     static ONCE: Once = Once::new();
     // SAFETY: a function of this library, which is never unloaded.
     ONCE.call_once(|| unsafe {

@@ -70,17 +70,24 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
         RUNNING.lock().retain(|id| *id != thread_id());
     };
     let run: *mut ThreadBody = Box::into_raw(Box::new(Box::new(body)));
+    // The new thread then needs no lock of the dynamic loader for its thread-local variables. This thread may
+    // hold that lock, in a constructor of a library that dlopen(3) loads.
+    thread_id();
+    // sem_wait(3) is a cancellation point. Neither a cancellation nor a signal handler that jumps may end the
+    // semaphore before the post.
     // SAFETY: the signal sets are on this stack and are filled in before they are read. At the end this
-    // thread has its previous signal mask again. `begin` takes over `run`, which nothing else refers to.
-    let error = unsafe {
+    // thread has its previous signal mask again. `begin` takes over `run`, which nothing else refers to. The
+    // semaphore is initialised. SIGSTOP may interrupt the wait.
+    let made = uncancelled(|| unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let error = create(stack_bytes, run);
+        let made = create(stack_bytes, run);
+        while made.is_ok() && libc::sem_wait(&raw mut begun) != 0 {}
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        error
-    };
-    match error {
+        made
+    });
+    match made {
         Ok(thread) => {
             // SAFETY: nothing joins the thread, so its handle is not used after this block. The name is a C
             // string.
@@ -88,8 +95,6 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
                 libc::pthread_setname_np(thread, name.as_ptr());
                 libc::pthread_detach(thread);
             }
-            // SAFETY: the semaphore is initialised. A signal may interrupt the wait.
-            while unsafe { libc::sem_wait(&raw mut begun) } != 0 {}
             Ok(())
         }
         Err(error) => {
@@ -98,6 +103,22 @@ fn spawn_on(stack_bytes: usize, name: &'static CStr, run: impl FnOnce() + Send +
             Err(error)
         }
     }
+}
+
+/// Runs a function during which pthread_cancel(3) does not end this thread. A cancelled thread would unwind
+/// through functions that do not expect it.
+pub(crate) fn uncancelled<T>(run: impl FnOnce() -> T) -> T {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+    }
+    const DISABLE: libc::c_int = 1;
+    let mut before = 0;
+    // SAFETY: the call takes a number, and a variable of this function.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let result = run();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, &mut 0) };
+    result
 }
 
 /// # Safety
@@ -163,6 +184,23 @@ mod tests {
         while RUNNING.lock().contains(&id) {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_being_cancelled_starts_a_thread() {
+        extern "C" fn start(_: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: the calls take this thread alone. It is not cancelled before a cancellation point.
+            unsafe { libc::pthread_cancel(libc::pthread_self()) };
+            spawn(c"started", || ()).is_ok() as usize as *mut libc::c_void
+        }
+        let (mut thread, mut result) = (0, std::ptr::null_mut());
+        // SAFETY: the variables are on this stack, and the thread is joined once.
+        unsafe {
+            let none = std::ptr::null_mut();
+            assert_eq!(libc::pthread_create(&mut thread, std::ptr::null(), start, none), 0);
+            assert_eq!(libc::pthread_join(thread, &mut result), 0);
+        }
+        assert_eq!(result as usize, 1, "it returned from its function");
     }
 
     #[test]

@@ -167,8 +167,9 @@ impl Peer {
         let process = self.process();
         let Some(process) = process.as_ref() else { return Ok(None) };
         let copy = copy_of(process, fd)?;
-        self.refuses_copies.store(copy.is_none(), Relaxed);
-        Ok(copy)
+        let is_refused = copy.as_ref().is_err_and(|error| *error != Errno::BADF);
+        self.refuses_copies.store(is_refused, Relaxed);
+        Ok(copy.ok())
     }
 }
 
@@ -177,25 +178,24 @@ fn path_of(member: &FabricMember, fd: u32) -> String {
     format!("/proc/{}/fd/{fd}", member.pid)
 }
 
-/// Copies descriptor `fd` of a process (pidfd_getfd(2)). `None` if only a path may lead to the file: the
-/// kernel is older than Linux 5.6, refuses the copy, or finds no such descriptor.
+/// Copies descriptor `fd` of a process (pidfd_getfd(2)). The inner result is an error if only a path may lead
+/// to the file: the kernel is older than Linux 5.6, refuses the copy, or finds no such descriptor (`EBADF`).
 ///
 /// # Errors
 /// `ESRCH` if the process has exited. `EMFILE`, `ENFILE` or `ENOMEM` if this process cannot open a file now.
-fn copy_of(process: &OwnedFd, fd: u32) -> rustix::io::Result<Option<OwnedFd>> {
+fn copy_of(process: &OwnedFd, fd: u32) -> rustix::io::Result<Result<OwnedFd, Errno>> {
     // A peer may state any number.
-    let Ok(fd) = RawFd::try_from(fd) else { return Ok(None) };
+    let Ok(fd) = RawFd::try_from(fd) else { return Ok(Err(Errno::BADF)) };
     match pidfd_getfd(process, fd, PidfdGetfdFlags::empty()) {
-        Ok(copy) => Ok(Some(copy)),
         Err(error @ (Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error),
-        Err(_) => Ok(None),
+        copy => Ok(copy),
     }
 }
 
 /// Opens the file of a process's segment. `process` is the process's pidfd, if there is one.
 fn open_segment(process: Option<&OwnedFd>, member: &FabricMember) -> io::Result<File> {
     let copy = process.map(|process| copy_of(process, member.fd)).transpose()?;
-    match copy.flatten() {
+    match copy.and_then(Result::ok) {
         Some(copy) => Ok(copy.into()),
         None => OpenOptions::new()
             .read(true)
@@ -260,7 +260,7 @@ mod tests {
         let member = FabricMember::of(std::process::id(), own.file.as_raw_fd() as u32);
         let member = member.expect("it can be read").expect("this process runs");
         let process = open_process(member.pid).expect("this process runs").expect("a pidfd");
-        assert!(copy_of(&process, member.fd).expect("this process runs").is_some(), "by its pidfd");
+        assert!(copy_of(&process, member.fd).expect("this process runs").is_ok(), "by its pidfd");
         let id = |file: &File| file.metadata().map(|about| (about.dev(), about.ino())).expect("its numbers");
         for process in [Some(&process), None] {
             let opened = open_segment(process, &member).expect("it is open");
