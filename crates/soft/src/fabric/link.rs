@@ -1,5 +1,6 @@
 //! The link to the service thread of a peer. This process cannot access the peer's memory itself, so it sends
-//! requests to the service thread.
+//! requests to the service thread. A long WRITE or READ becomes several requests, one for each part. A SEND
+//! becomes a request PART for each part of its message, and then a request DELIVER.
 //!
 //! A link has at most one outstanding request. A caller waits for the answer:
 //! - The wait begins when the request is sent.
@@ -29,15 +30,16 @@ use std::time::{Duration, Instant};
 
 /// Time after which a caller stops waiting for an answer.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Most late answers that a link keeps. A further answer replaces the oldest answer, which no caller is
-/// expected to need any more.
+/// Maximum number of late answers that a link keeps. A further answer replaces the oldest answer, which no
+/// caller is expected to need any more.
 const LATE: usize = 1024;
 
 /// Identifies a work request among all work requests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The QP that the work request was posted to, and the generation of that QP number.
+    /// Number of the QP that the work request was posted to.
     pub(crate) qpn: u32,
+    /// Generation of this number: it changes when another QP gets the number of a destroyed QP.
     pub(crate) generation: u32,
     /// Number of the work request in its QP, in the order of posting.
     pub(crate) number: u64,
@@ -53,7 +55,8 @@ pub(crate) struct ServedBytes {
 }
 
 impl ServedBytes {
-    /// The words of a request for the bytes from `at` on. `first` and `second` are words 2 and 3.
+    /// The words of a request for the part of the message that begins at byte `at`. Two words depend on the
+    /// kind of the request.
     fn words(self, at: usize, [first, second]: [u64; 2]) -> [u64; 6] {
         let (qpn, generation) = self.to;
         let to = u64::from(qpn) | u64::from(generation) << 32;
@@ -66,8 +69,8 @@ impl ServedBytes {
     }
 }
 
-/// Identifies a request of a link: its work request, and the offset of the request's first byte in the work
-/// request's message.
+/// Identifies a request of a link. A link sends the message of a work request in parts, one request for each
+/// part. The name of a request is the work request's ticket, and the part's offset in the message.
 type Name = (Ticket, usize);
 
 /// The operand that a SEND carries besides its payload.
@@ -88,9 +91,9 @@ const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 /// Flag of a DELIVER: see [`Delivery::has_grh`].
 const HAS_GRH: u32 = 1 << 2;
-/// Flag of a DELIVER: the operand is the rkey to invalidate, in network byte order.
+/// Flag of a DELIVER: the operand is the rkey to invalidate. Its bytes are swapped, as in immediate data.
 const INVALIDATES: u32 = 1 << 3;
-/// The lowest bit of the service level.
+/// Position of the service level in the flags of a DELIVER.
 const SL_AT: u32 = 8;
 
 /// Describes the delivery of a message that was sent in parts. It is encoded in the words of a DELIVER.
@@ -115,8 +118,8 @@ pub(crate) struct Delivery {
     pub(crate) len: u32,
     /// Number of the work request in the sending QP.
     pub(crate) number: u64,
-    /// The SRQ that an XRC message names. The SRQ belongs to the receiving process, while the receiving QP
-    /// may belong to a third process.
+    /// The SRQ that an XRC message names. The message goes to the process that owns the SRQ, which may
+    /// differ from the process that owns the QP `to`.
     pub(crate) srqn: Option<u32>,
 }
 
@@ -187,7 +190,8 @@ struct LinkRequests {
 #[derive(Debug)]
 pub(crate) struct Meeting {
     socket: OwnedFd,
-    /// The member that the process must be.
+    /// The expected entry of the registry. If the process identifies itself as another member, the meeting
+    /// fails.
     member: FabricMember,
     waited: bool,
 }
@@ -203,8 +207,8 @@ pub(crate) struct Met {
 }
 
 impl Meeting {
-    /// Connects to the slot's socket in an open folder, and asks the process to identify itself. `None` if no
-    /// process listens, or if its connection queue is full.
+    /// Connects to the socket of the registry's `slot` in `folder`, and asks the listening process to
+    /// identify itself. `None` if no process listens, or if its connection queue is full.
     pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
@@ -260,7 +264,7 @@ impl Link {
         lock(&self.socket).clone()
     }
 
-    /// Writes the pieces to a region of the peer. The last piece is written last.
+    /// Writes the pieces to a region of the peer. The last piece becomes visible after all others.
     pub(crate) fn write(
         &self,
         ticket: Ticket,
@@ -354,19 +358,19 @@ impl Link {
         Ok(())
     }
 
-    /// Whether a request is outstanding that no caller waits for.
+    /// Whether the link still waits for an answer whose caller has stopped waiting.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.asked).left.is_some()
     }
 
-    /// Whether a request of this work request is outstanding, or its answer came late.
+    /// Whether an earlier attempt of this work request has left an outstanding request, or a late answer.
     #[cold]
     pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {
         self.reached(ticket).is_some()
     }
 
-    /// Whether the link has an outstanding request of another work request of the ticket's QP. The ticket's
-    /// work request must then wait, because the requests of a QP are carried out in order.
+    /// Whether an earlier work request of the ticket's QP still waits for an answer. The ticket's work
+    /// request must then wait, because the work requests of a QP are carried out in order.
     #[cold]
     pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
         let mut asked = lock(&self.asked);
@@ -374,16 +378,16 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte of the message at which a work request continues. `None` if none of its requests is
-    /// outstanding or was answered late.
+    /// The byte of the message at which a retried work request continues: the offset of its request that is
+    /// outstanding or has a late answer. `None` without such a request.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
         left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
     }
 
-    /// Sends a request and waits at most 50 ms for the answer. If an earlier call has sent this request, the
-    /// call returns the late answer and does not send the request again.
+    /// Sends a request and waits at most 50 ms for the answer. If an earlier attempt has sent this
+    /// request and its answer came late, `ask` returns the late answer and sends nothing.
     ///
     /// Fails with `Gone` in three cases: the answer does not arrive in time, an earlier request is still
     /// outstanding, or the peer has exited.
@@ -419,8 +423,8 @@ impl Link {
     /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
     /// request. Fails with `Gone` if the answer has not arrived.
     ///
-    /// The answer is kept for a later call. Only an answer with the data of a READ is dropped, because the
-    /// READ can be repeated. The answer to request `name` is kept in any case.
+    /// An answer without data is kept for a later call. `name` is the request that the caller is about to
+    /// repeat, if any. An answer with the data of another READ is dropped. That READ is sent again later.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;
