@@ -17,8 +17,8 @@ const MAX_QPS: u64 = 1 << 22;
 const MAX_DESTINATIONS: u64 = 1 << 24;
 /// Maximum number of bytes that all counters of a machine may span.
 const MAX_COUNTER_BYTES: u64 = 1 << 30;
-/// Maximum number of bytes of each of three sums: of the payload buffers of all threads, of the counters of
-/// all machines, and of the regions of all classes.
+/// Maximum number of bytes of the payload buffers of all threads. The counters of all machines have this
+/// limit, too, and so have the regions of all classes of threads.
 const MAX_BYTES: u64 = 4 << 30;
 
 fn check_qps(all: u64) -> Result<(), WorkloadError> {

@@ -1,6 +1,7 @@
-//! Copiers. While a thread copies bytes from or to the memory of a process, its copier shows this in a copy
-//! record. A copier has one record, which lies in the segment (the shared memory) of that process. So a
-//! process that revokes access to its memory can wait until no copy runs (`memory/copies.rs`).
+//! Copiers. Before a thread copies bytes from or to the memory of a process, it marks the copy as running.
+//! The mark is in a copy record, in the segment of the process that owns the memory. A [`Copier`] holds such
+//! a record. An owner that revokes access to its memory waits until no record has a running copy
+//! (`memory/copies.rs`).
 
 use super::peer::Peer;
 use super::spare_copies::SpareCopies;
@@ -33,7 +34,7 @@ pub(crate) struct Copier {
     fence: CopyFence,
 }
 
-/// The process whose memory a copier's copies read or write.
+/// The owner of the memory that is copied from or to.
 #[derive(Debug)]
 enum CopiedProcess {
     This(&'static SpareCopies),
@@ -82,7 +83,8 @@ impl Copier {
     ) -> Option<Arc<Copier>> {
         let index = at.spare().take().or_else(|| copies::take(segment, holder.number, is_gone))?;
         let record = std::ptr::from_ref(segment.copy(index)?);
-        // Relaxed: the owner stores the flag before any other process can find the segment.
+        // Relaxed: the process that owns the segment stores the flag before another process can find the
+        // segment.
         let has_fence = segment.copies().has_fence.load(Relaxed) != 0;
         let fence = if has_fence && holder.takes_fence { CopyFence::Light } else { CopyFence::Full };
         Some(Arc::new(Copier { at, index, record, fence }))

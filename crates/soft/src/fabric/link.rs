@@ -14,7 +14,7 @@
 //! peer, so the link may drop its late answer and send the READ again.
 
 use super::member::FabricMember;
-use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use super::wire::{self, Head, MAX_PART, WireMessage, kind, outcome};
 use crate::memory::copy::{Piece, split};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::Unreachable;
@@ -91,7 +91,7 @@ const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 /// Flag of a DELIVER: see [`Delivery::has_grh`].
 const HAS_GRH: u32 = 1 << 2;
-/// Flag of a DELIVER: the operand is the rkey to invalidate. Its bytes are swapped, as in immediate data.
+/// Flag of a DELIVER: the operand is the rkey to invalidate. It is in network byte order.
 const INVALIDATES: u32 = 1 << 3;
 /// Position of the service level in the flags of a DELIVER.
 const SL_AT: u32 = 8;
@@ -284,7 +284,7 @@ impl Link {
         let len = length(pieces);
         let mut at = 0;
         while at < len {
-            let part = wire::part(pieces, at, PIECE);
+            let part = wire::part(pieces, at, MAX_PART);
             let part_len = length(&part);
             let words = bytes.words(at, [part_len as u64, 0]);
             let received = self.ask((ticket, at), kind::READ, words, &[])?;
@@ -339,8 +339,8 @@ impl Link {
         wire::send(&socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
     }
 
-    /// Sends the bytes of the pieces, one request for each part of at most [`PIECE`] bytes. Continues where
-    /// an earlier attempt stopped.
+    /// Sends the bytes of the pieces, one request for each part of at most [`MAX_PART`] bytes. Continues
+    /// where an earlier attempt stopped.
     fn bring(
         &self,
         ticket: Ticket,
@@ -350,7 +350,7 @@ impl Link {
         let len = length(pieces);
         let mut at = self.reached(ticket).unwrap_or(0);
         while at < len {
-            let part = wire::part(pieces, at, PIECE);
+            let part = wire::part(pieces, at, MAX_PART);
             let (kind, words) = request(at);
             self.ask((ticket, at), kind, words, &part)?;
             at += length(&part);
@@ -423,8 +423,8 @@ impl Link {
     /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
     /// request. Fails with `Gone` if the answer has not arrived.
     ///
-    /// An answer without data is kept for a later call. `name` is the request that the caller is about to
-    /// repeat, if any. An answer with the data of another READ is dropped. That READ is sent again later.
+    /// An answer is kept for a later call, unless it has the data of a READ. The data is kept only if the
+    /// caller is about to repeat this READ (`name`). A dropped READ is sent again later.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

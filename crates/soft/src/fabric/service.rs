@@ -10,7 +10,7 @@ use super::mapping;
 use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::wire::{self, Head, PIECE, WireMessage, kind, outcome};
+use super::wire::{self, Head, MAX_PART, WireMessage, kind, outcome};
 use super::words::{Word, WordLocks};
 use crate::descriptors::Private;
 use crate::memory::copy::Piece;
@@ -320,7 +320,7 @@ fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> u64 {
 }
 
 fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
-    let len = usize::try_from(len).ok().filter(|len| *len <= PIECE).ok_or(Refused)?;
+    let len = usize::try_from(len).ok().filter(|len| *len <= MAX_PART).ok_or(Refused)?;
     let HostMemory { addr, .. } = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
     let mut bytes = vec![0u8; len];
     move_bytes(Direction::Read, bytes.as_mut_ptr() as u64, addr, len)?;

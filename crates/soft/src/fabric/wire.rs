@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Maximum number of bytes behind the head of a message. The buffer of a socket holds several messages of
 /// this length.
-pub(crate) const PIECE: usize = 32 << 10;
+pub(crate) const MAX_PART: usize = 32 << 10;
 /// Version of this protocol. Processes with different versions refuse each other.
 pub(crate) const VERSION: u64 = 2;
 /// Words in a head.
@@ -191,7 +191,7 @@ pub(crate) fn send(socket: &OwnedFd, head: Head, pieces: &[Piece], files: &[RawF
 /// As recvmsg(2); `UnexpectedEof` if the other end is closed; `EMFILE` if there is no room for a received
 /// file; `InvalidData` if the bytes are not a message.
 pub(crate) fn receive(socket: &OwnedFd) -> io::Result<Option<WireMessage>> {
-    let mut bytes = vec![0; HEAD_BYTES + PIECE];
+    let mut bytes = vec![0; HEAD_BYTES + MAX_PART];
     let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut control);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_message_comes_as_it_was_sent() {
         let (one, other) = pair();
-        let bytes: Vec<u8> = (0..PIECE).map(|n| n as u8).collect();
+        let bytes: Vec<u8> = (0..MAX_PART).map(|n| n as u8).collect();
         let whole = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
         let head = Head { kind: 7, sequence: 9, words: [1, 2, 3, 4, 5, u64::MAX] };
         assert!(receive(&other).expect("nothing yet").is_none());
