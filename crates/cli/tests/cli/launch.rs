@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -390,14 +391,27 @@ impl Terminal {
         }
     }
 
+    /// The processes of the shell's session: folder below /proc, and the text of `stat`.
+    fn session(&self) -> Vec<(PathBuf, String)> {
+        let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
+        let own = |stat: &String| session(stat) == Some(self.shell.id());
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok().filter(own)?;
+            Some((entry.path(), stat))
+        });
+        all.collect()
+    }
+
+    /// Whether a process of the shell's session with this name sleeps.
+    fn sleeps(&self, name: &str) -> bool {
+        self.session().iter().any(|(_, stat)| stat.contains(&format!("({name}) S ")))
+    }
+
     /// Describes the processes of the shell's session, to explain why a text is not shown: name, state,
     /// group, foreground group and signal masks of each process.
     fn processes(&self) -> String {
-        let session = |stat: &str| stat.rsplit(')').next()?.split(' ').nth(4)?.parse::<u32>().ok();
-        let own = |stat: &str| session(stat) == Some(self.shell.id());
-        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-            let stat = std::fs::read_to_string(entry.path().join("stat")).ok().filter(|stat| own(stat))?;
-            let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let all = self.session().into_iter().filter_map(|(folder, stat)| {
+            let status = std::fs::read_to_string(folder.join("status")).ok()?;
             let signals: Vec<&str> = status.lines().filter(|line| line.starts_with("Sig")).collect();
             let begin: Vec<&str> = stat.split(' ').take(8).collect();
             Some(format!("{}: {}", begin.join(" "), signals.join(" ")))
@@ -467,6 +481,11 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
         let program = typed(&[leaves, &["sh", "-c", script]].concat());
         terminal.types(&format!("{program}; echo code=$?\n"));
         terminal.shows("ready");
+        // Until timeout(1) knows the PID of its child, a signal ends timeout alone. On a busy machine, the child
+        // is ready before that.
+        if leaves[0] == "timeout" {
+            until("timeout waits for its child", || terminal.sleeps("timeout"));
+        }
         terminal.types("\x03");
         terminal.shows("int");
         terminal.shows("code=7");

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(found(&[used(Part::PortOut, 0.97)], &lifts, None).class_name(), "dma-bw");
         let idle = found(&[used(Part::PortOut, 0.5)], &lifts, None);
         assert_eq!(idle.class_name(), "latency");
-        assert!(idle.text.contains("dma-bw changes the rate by +7.0%"), "{}", idle.text);
+        assert!(idle.text.contains("dma-bw +10% changes the rate by +7.0%"), "{}", idle.text);
     }
 
     #[test]
