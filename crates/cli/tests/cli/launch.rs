@@ -481,8 +481,8 @@ fn a_shell_with_job_control_sees_no_more_than_the_program() {
         let program = typed(&[leaves, &["sh", "-c", script]].concat());
         terminal.types(&format!("{program}; echo code=$?\n"));
         terminal.shows("ready");
-        // Until timeout(1) knows the PID of its child, a signal ends timeout alone. On a busy machine, the child
-        // is ready before that.
+        // Until timeout(1) knows the PID of its child, a signal ends timeout alone. On a busy machine, the
+        // child is ready before that.
         if leaves[0] == "timeout" {
             until("timeout waits for its child", || terminal.sleeps("timeout"));
         }
