@@ -304,11 +304,14 @@ fn listen_at(state: &mut CmState, folder: &File, (name, backlog): (u32, u32)) ->
     })?;
     let named = Named { path: address::path(folder, &socket) };
     let listener = service::listen(folder, socket.as_str()).map_err(Errno::from)?;
+    state.watch(name, Private::new(listener).map_err(Errno::from)?)?;
     let most = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
+    // The step comes last: if a call above fails, the id stays bound, and the program may call again. The
+    // thread cannot see the socket before the step, because the caller holds the lock.
     if let Some(id) = state.any(name) {
         (id.named, id.step) = (Some(named), IdStep::Listening { backlog: most });
     }
-    Ok(state.watch(name, Private::new(listener).map_err(Errno::from)?)?)
+    Ok(())
 }
 
 fn accept(state: &mut CmState, command: &Command<'_>) -> Result<(), Refused> {
@@ -486,4 +489,33 @@ pub(super) unsafe fn get_event(state: &mut CmState, command: &Command<'_>) -> Re
     // SAFETY: the program's answer.
     unsafe { command.answer(asked.response, &event.told) }?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Waits;
+    use super::*;
+
+    /// Without the descriptors of the thread, the last part of rdma_listen(3) fails.
+    #[test]
+    fn an_id_that_cannot_listen_stays_bound() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = File::open(place.path()).expect("it opens");
+        let mut state = CmState::default();
+        let name = state.add(7, 1, (Space::Tcp, Space::Tcp.qp_type(0)));
+        let id = state.any(name).expect("it is there");
+        (id.local, id.step) = (Some(SocketAddr::new([127, 0, 0, 1].into(), 7003)), IdStep::Bound);
+        let sockets = || std::fs::read_dir(place.path()).expect("it can be listed").count();
+
+        assert!(listen_at(&mut state, &folder, (name, 4)).is_err());
+        let id = state.any(name).expect("it is there");
+        assert!(id.step == IdStep::Bound && id.socket.is_none() && id.named.is_none(), "{id:?}");
+        assert_eq!(sockets(), 0);
+
+        state.waits = Some(Waits::new().expect("there are descriptors"));
+        listen_at(&mut state, &folder, (name, 4)).expect("nothing fails now");
+        let id = state.any(name).expect("it is there");
+        assert!(id.step == IdStep::Listening { backlog: 4 } && id.socket.is_some(), "{id:?}");
+        assert_eq!(sockets(), 1);
+    }
 }
