@@ -17,16 +17,20 @@ const ID_BYTES: u64 = 4096;
 /// A thread that was not found in the wait of rdma_destroy_id(3) at this many looks does not wait there.
 const MISSES: u32 = 5;
 
-#[derive(Debug)]
-struct Call {
-    number: u64,
-    name: &'static str,
-    event: String,
+/// A call that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// Identifies the call in this process.
+    pub(super) number: u64,
+    /// The function that the program has called.
+    pub(super) name: &'static str,
+    /// Text that names the event that the call waits for.
+    pub(super) event: String,
     place: CallPlace,
 }
 
 /// Where a call waits.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum CallPlace {
     /// In a function of this library, until the [`WaitingCall`] is dropped.
     Library,
@@ -94,8 +98,8 @@ pub(super) fn uses_cm() -> bool {
     USES_CM.load(Relaxed)
 }
 
-/// The names of the calls that wait now, and the events that they wait for.
-pub(super) fn waiting() -> Vec<(&'static str, String)> {
+/// The calls that wait now.
+pub(super) fn waiting() -> Vec<Call> {
     let of_ids = |call: &Call| match call.place {
         CallPlace::DestroyId { thread, id, .. } => Some((call.number, thread, id)),
         CallPlace::Library => None,
@@ -113,7 +117,7 @@ pub(super) fn waiting() -> Vec<(&'static str, String)> {
         _ => true,
     });
     let is_seen = |call: &&Call| !matches!(call.place, CallPlace::DestroyId { misses: 1.., .. });
-    calls.iter().filter(is_seen).map(|call| (call.name, call.event.clone())).collect()
+    calls.iter().filter(is_seen).cloned().collect()
 }
 
 /// Whether a thread of this process waits in futex(2) for a word of the `ID_BYTES` bytes at `address`.

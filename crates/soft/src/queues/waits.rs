@@ -16,11 +16,11 @@
 //! - This thread does nothing but wait.
 //! - No QP of the CQ may still complete a work request without a call of the program.
 
-use super::calls;
+use super::calls::{self, Call};
 use super::cq::Cq;
 use super::errors::FewLines;
 use super::qp::Qp;
-use super::qp::outlook::{Awaited, RecvOutlook, SendOutlook};
+use super::qp::outlook::{Awaited, RecvOutlook, SendOutlook, WaitKey};
 use crate::fabric::process::Process;
 use crate::fabric::progress::Sleeping;
 use crate::sync::{Anew, lock};
@@ -174,7 +174,7 @@ struct Wait {
 
 impl Wait {
     fn line(&self) -> String {
-        let (pid, Awaited { event, clause, why }) = (std::process::id(), &self.awaited);
+        let (pid, Awaited { event, clause, why, .. }) = (std::process::id(), &self.awaited);
         let mut line = match (self.call, clause) {
             (Some(call), None) => format!("{call} of process {pid} waits for {event}"),
             (Some(call), Some(clause)) => {
@@ -189,9 +189,9 @@ impl Wait {
     }
 }
 
-/// The waits that looks have found, by their events.
+/// The waits that looks have found.
 #[derive(Debug, Default)]
-struct KnownWaits(HashMap<String, KnownWait>);
+struct KnownWaits(HashMap<WaitKey, KnownWait>);
 
 #[derive(Debug)]
 struct KnownWait {
@@ -212,12 +212,12 @@ impl KnownWaits {
         self.0.values_mut().for_each(|known| known.missed += 1);
         let mut due = Vec::new();
         for wait in found {
-            match self.0.get_mut(&wait.awaited.event) {
+            match self.0.get_mut(&wait.awaited.key) {
                 Some(known) => due.extend(known.found(wait, now)),
                 None => {
-                    let (event, line) = (wait.awaited.event.clone(), wait.line());
+                    let (key, line) = (wait.awaited.key, wait.line());
                     let known = KnownWait { wait, line, since: now, missed: 0, lasts: false, is_said: false };
-                    self.0.insert(event, known);
+                    self.0.insert(key, known);
                 }
             }
         }
@@ -304,9 +304,9 @@ impl Watcher {
             qps.iter().filter(|qp| is_idle(qp.cqs()[0])).for_each(|qp| on_cqs.add_idle(qp));
         }
         let is_unsure = on_cqs.is_unsure;
-        let of_call = |(call, event)| {
-            let awaited = Awaited { event, clause: None, why: None };
-            Wait { call: Some(call), awaited, is_hopeless: true }
+        let of_call = |Call { number, name, event, .. }| {
+            let awaited = Awaited { key: WaitKey::Call { number }, event, clause: None, why: None };
+            Wait { call: Some(name), awaited, is_hopeless: true }
         };
         let mut waits: Vec<Wait> = calls::waiting().into_iter().map(of_call).collect();
         let is_alone = (!waits.is_empty() || on_cqs.has_any()) && threads_of_program() == Some(1);
@@ -388,12 +388,13 @@ impl WaitsOnCqs {
                     1 => "the last send work request".into(),
                     _ => format!("each of the last {count} send work requests"),
                 };
+                let qpn = qp.num();
                 let event = format!(
-                    "a completion that never comes: {requests} of QP {:#x} is unsignalled (no \
-                     IBV_SEND_SIGNALED), and nothing else is outstanding",
-                    qp.num()
+                    "a completion that never comes: {requests} of QP {qpn:#x} is unsignalled (no \
+                     IBV_SEND_SIGNALED), and nothing else is outstanding"
                 );
-                self.add_nothing(call, Awaited { event, clause: None, why: None }, !is_any);
+                let key = WaitKey::Unsignalled { qpn };
+                self.add_nothing(call, Awaited { key, event, clause: None, why: None }, !is_any);
             }
             SendOutlook::Stuck { request, is_hopeless } => {
                 let is_hopeless = is_hopeless && call.is_all;
@@ -473,9 +474,14 @@ fn explain_after() -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn wait(event: &str, is_hopeless: bool) -> Wait {
-        let awaited = Awaited { event: event.into(), clause: Some("waits".into()), why: None };
+    fn wait_of(number: u64, event: &str, is_hopeless: bool) -> Wait {
+        let key = WaitKey::Call { number };
+        let awaited = Awaited { key, event: event.into(), clause: Some("waits".into()), why: None };
         Wait { call: None, awaited, is_hopeless }
+    }
+
+    fn wait(event: &str, is_hopeless: bool) -> Wait {
+        wait_of(1, event, is_hopeless)
     }
 
     /// The lines that are due at each of a row of looks, and the lines that are recorded then. Each look has
@@ -517,6 +523,26 @@ mod tests {
         assert_eq!(said[..4], [0, 0, 0, 1], "after {AT_ONCE:?}");
         let row: Vec<_> = (0..20).map(|_| found(false)).collect();
         assert!(looks(&row).iter().all(|(due, _)| due.is_empty()));
+    }
+
+    /// Two threads may wait in rdma_destroy_id(3) for equally many events.
+    #[test]
+    fn waits_with_equal_texts_stay_two() {
+        let found = || Some(vec![wait_of(1, "a", true), wait_of(2, "a", true)]);
+        assert_eq!(recorded(&[found(), found()]), [0, 2]);
+        let due: Vec<_> =
+            looks(&[found(), found(), found(), found()]).into_iter().map(|(due, _)| due).collect();
+        assert_eq!(due.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 2], "{due:?}");
+    }
+
+    /// The text of a wait for unsignalled requests has their number.
+    #[test]
+    fn a_wait_keeps_its_age_if_its_text_changes() {
+        let found = |event: &str| Some(vec![wait(event, true)]);
+        let due: Vec<_> = looks(&[found("a"), found("b"), found("c"), found("d")]);
+        let said: Vec<usize> = due.iter().map(|(due, _)| due.len()).collect();
+        assert_eq!(said, [0, 0, 0, 1], "{due:?}");
+        assert!(due[3].0[0].starts_with("d of process "), "{due:?}");
     }
 
     #[test]

@@ -34,10 +34,24 @@ pub(in crate::queues) enum SendOutlook {
     Stuck { request: Awaited, is_hopeless: bool },
 }
 
+/// Identity of an awaited event. All looks that find an event with this key have found one wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::queues) enum WaitKey {
+    /// The completion of a send work request: the number of its QP, and its number in the QP.
+    Request { qpn: u32, number: u64 },
+    /// A completion of the last send work requests of a QP, which are unsignalled.
+    Unsignalled { qpn: u32 },
+    /// A message to a QP.
+    Message { qpn: u32 },
+    /// The event that ends a call. The number counts the calls of this process.
+    Call { number: u64 },
+}
+
 /// Something that a call waits for, and that does not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::queues) struct Awaited {
-    /// A work request, a message or another event.
+    pub(in crate::queues) key: WaitKey,
+    /// Text that names the work request, the message or another event. Equal texts may name two events.
     pub(in crate::queues) event: String,
     /// A clause about the event, which begins with a verb.
     pub(in crate::queues) clause: Option<String>,
@@ -163,8 +177,10 @@ impl Qp {
             }
             _ => return None,
         };
-        let event = format!("work request {number} ({name}, wr_id {wr_id:#x}) of QP {:#x}", unanswered.from);
-        Some(SendOutlook::Stuck { request: Awaited { event, clause: Some(clause), why }, is_hopeless })
+        let qpn = unanswered.from;
+        let event = format!("work request {number} ({name}, wr_id {wr_id:#x}) of QP {qpn:#x}");
+        let key = WaitKey::Request { qpn, number: *number };
+        Some(SendOutlook::Stuck { request: Awaited { key, event, clause: Some(clause), why }, is_hopeless })
     }
 
     /// Whether a process other than this one lives that may write to this process's memory by this QP.
@@ -214,7 +230,8 @@ impl Qp {
                 None => format!("cannot come: no process has the QP number of the peer, {dest:#x}"),
             },
         };
-        let event = format!("a message to QP {:#x}", self.num());
-        RecvOutlook::NoPeer(Awaited { event, clause: Some(clause), why })
+        let qpn = self.num();
+        let (key, event) = (WaitKey::Message { qpn }, format!("a message to QP {qpn:#x}"));
+        RecvOutlook::NoPeer(Awaited { key, event, clause: Some(clause), why })
     }
 }
