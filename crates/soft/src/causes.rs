@@ -270,6 +270,38 @@ doorbell_transport::causes! {
     }
 }
 
+macro_rules! fields {
+    ($($name:ident: $($cause:ident)+;)*) => {
+        $(pub(crate) static $name: &[&Cause] = &[$(&$cause),+];)*
+        #[cfg(test)]
+        static OF_FIELDS: &[&[&Cause]] = &[$($name),*];
+    };
+}
+
+// All reasons that refuse a value of a field, for each field that programs may reduce until a call works
+// (`refused`).
+fields! {
+    OF_MR_LENGTH: MR_LENGTH;
+    OF_MR_ACCESS: MR_ACCESS_BITS MR_ACCESS_LOCAL;
+    OF_MR_ADDR: MR_ADDR_END MR_MEMORY MR_MAPS;
+    OF_DM_LENGTH: DM_LENGTH DM_SIZE DM_ROOM;
+    OF_DM_ALIGN: DM_ALIGN;
+    OF_CQE: CQ_CQE CQ_ROOM CQ_RESIZE CQ_RESIZE_ROOM;
+    OF_CQ_VECTOR: CQ_VECTOR;
+    OF_CQ_PERIOD: CQ_PERIOD;
+    OF_SEND_WR: QP_SEND_WR;
+    OF_RECV_WR: QP_RECV_WR;
+    OF_SEND_SGE: QP_SEND_SGE;
+    OF_RECV_SGE: QP_RECV_SGE;
+    OF_INLINE: QP_INLINE;
+    OF_RD_ATOMIC: QP_RD_ATOMIC;
+    OF_DEST_RD_ATOMIC: QP_DEST_RD_ATOMIC;
+    OF_PATH_MTU: QP_PATH_MTU;
+    OF_SRQ_WR: SRQ_WR;
+    OF_SRQ_SGE: SRQ_SGE;
+    OF_SRQ_LIMIT: SRQ_LIMIT;
+}
+
 /// Shows a number in hexadecimal.
 pub(crate) struct Hex<T>(pub(crate) T);
 
@@ -301,8 +333,8 @@ pub(crate) fn by_system(errno: Errno) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use super::OF_DEVICE;
-    use crate::cm::causes::OF_CM;
+    use super::{OF_DEVICE, OF_FIELDS};
+    use crate::cm::causes::{OF_BIND_ADDR, OF_CM};
     use doorbell_transport::{Cause, causes};
     use std::path::{Path, PathBuf};
 
@@ -360,6 +392,18 @@ mod tests {
             assert!(!sentence.contains(&strerror), "{}: {sentence}", cause.name);
             assert!(sentence.split(' ').count() >= 5, "{}: {sentence}", cause.name);
             assert!(!cause.field.is_empty() && !cause.page.is_empty(), "{}", cause.name);
+        }
+    }
+
+    /// A new reason about a field that programs may reduce belongs to the list of the field.
+    #[test]
+    fn the_lists_of_fields_are_complete() {
+        for list in OF_FIELDS.iter().chain([&OF_BIND_ADDR]) {
+            let field = list[0].field;
+            assert!(list.iter().all(|cause| cause.field == field), "{list:#?}");
+            let is_of_page = |cause: &&Cause| list.iter().any(|known| known.page == cause.page);
+            let named = all().filter(|cause| cause.field == field).filter(is_of_page);
+            assert_eq!(named.collect::<Vec<_>>(), **list);
         }
     }
 

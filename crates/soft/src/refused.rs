@@ -30,33 +30,67 @@ pub(crate) struct Asked {
     pub(crate) call: &'static str,
     /// Arguments that a repeated call leaves unchanged.
     pub(crate) same: [u64; 4],
-    /// Fields that a repeated call may reduce, and their values.
-    pub(crate) sizes: [(&'static str, u64); 5],
-    /// The field that programs increase until the call is refused.
-    pub(crate) grows: Option<&'static str>,
+    /// Fields that a repeated call may reduce. Calls of one function have equal fields in equal order.
+    pub(crate) sizes: [Size; 5],
+}
+
+/// A field of a call that the program may reduce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// All reasons that refuse a value of the field.
+    reasons: &'static [&'static Cause],
+    value: u64,
+    /// Whether programs increase the field until the call is refused.
+    grows: bool,
 }
 
 /// Fills the list of fields of a call with few fields.
-pub(crate) const NONE: (&str, u64) = ("", 0);
+pub(crate) const NONE: Size = Size { reasons: &[], value: 0, grows: false };
+
+impl Size {
+    pub(crate) fn new(reasons: &'static [&'static Cause], value: impl Into<u64>) -> Size {
+        Size { reasons, value: value.into(), grows: false }
+    }
+
+    /// A field that programs increase until the call is refused.
+    pub(crate) fn growing(reasons: &'static [&'static Cause], value: impl Into<u64>) -> Size {
+        Size { grows: true, ..Size::new(reasons, value) }
+    }
+
+    fn is_refused_for(&self, cause: &'static Cause) -> bool {
+        self.reasons.iter().any(|reason| std::ptr::eq(*reason, cause))
+    }
+}
 
 impl Asked {
     /// Whether a program may have reduced `larger` to this call.
     fn is_reduced(&self, larger: &Asked) -> bool {
-        let is_smaller = self.sizes.iter().zip(larger.sizes).all(|(own, other)| own.1 <= other.1);
-        (self.call, self.same) == (larger.call, larger.same) && is_smaller && self.sizes != larger.sizes
+        let [own, other] = [self, larger].map(|asked| asked.sizes.map(|size| size.value));
+        let is_smaller = own.iter().zip(&other).all(|(own, other)| own <= other);
+        (self.call, self.same) == (larger.call, larger.same) && is_smaller && own != other
     }
 
     /// Whether a program that increases a field may have come from this call to `larger`.
     fn grows_to(&self, larger: &Asked) -> bool {
-        let is_equal = |(own, other): (&(&str, u64), (&str, u64))| *own == other || Some(own.0) == self.grows;
-        self.is_reduced(larger) && self.sizes.iter().zip(larger.sizes).all(is_equal)
+        let is_equal = |(own, other): (&Size, &Size)| own.value == other.value || own.grows;
+        self.is_reduced(larger) && self.sizes.iter().zip(&larger.sizes).all(is_equal)
+    }
+
+    /// Whether programs increase a field of the call until it is refused.
+    fn grows(&self) -> bool {
+        self.sizes.iter().any(|size| size.grows)
+    }
+
+    /// Whether the call was refused because of a field that programs increase.
+    fn has_grown(&self, cause: &'static Cause) -> bool {
+        self.sizes.iter().any(|size| size.grows && size.is_refused_for(cause))
     }
 
     /// Whether the call may work with smaller values: it was refused because of a field that the program may
     /// reduce, or for lack of memory.
     fn may_be_reduced(&self, refused: &Refused) -> bool {
-        let is_refused_for = |(field, _): &(&str, u64)| *field == refused.cause().field;
-        refused.errno() == errno::ENOMEM || self.sizes.iter().any(is_refused_for)
+        let is_of_size = self.sizes.iter().any(|size| size.is_refused_for(refused.cause()));
+        refused.errno() == errno::ENOMEM || is_of_size
     }
 }
 
@@ -92,7 +126,7 @@ impl Line {
     }
 
     fn is_like(&self, other: &Line) -> bool {
-        (self.call, self.cause.name, self.site) == (other.call, other.cause.name, other.site)
+        (self.call, self.site) == (other.call, other.site) && std::ptr::eq(self.cause, other.cause)
     }
 
     /// The line at exit about the refused calls after the first.
@@ -210,7 +244,7 @@ impl State {
 
     /// Holds the line of a call that the program may repeat with smaller values.
     fn hold(&mut self, asked: Asked, line: Line) {
-        if asked.grows == Some(line.cause.field) {
+        if asked.has_grown(line.cause) {
             // The program has increased a value until the call failed, and now searches below this value.
             if self.worked.iter().any(|(worked, site)| *site == line.site && worked.grows_to(&asked)) {
                 self.searched = Some(asked);
@@ -376,7 +410,7 @@ pub(crate) fn refused_sizes(asked: Asked, refused: &Refused) {
 pub(crate) fn worked(asked: Asked) {
     if !is_quiet() {
         // The loader's lock is not acquired under the lock of the state.
-        let site = asked.grows.map(|_| call_site(asked.call));
+        let site = asked.grows().then(|| call_site(asked.call));
         change(|state| state.worked(asked, site));
     }
 }
@@ -493,7 +527,7 @@ fn object_of(address: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::{QP_INLINE, QP_SEND_WR, RECV_STATE};
+    use crate::causes::{OF_INLINE, OF_SEND_WR, QP_INLINE, QP_SEND_WR, RECV_STATE};
 
     fn line(refused: &Refused, site: usize) -> Line {
         Line::new("ibv_create_qp", refused, site)
@@ -501,8 +535,8 @@ mod tests {
 
     /// A call of ibv_create_qp(3) with these values of `max_send_wr` and `max_inline_data`.
     fn asked(wr: u64, inline: u64) -> Asked {
-        let sizes = [("cap.max_send_wr", wr), ("cap.max_inline_data", inline), NONE, NONE, NONE];
-        Asked { call: "ibv_create_qp", same: [0; 4], sizes, grows: Some("cap.max_inline_data") }
+        let sizes = [Size::new(OF_SEND_WR, wr), Size::growing(OF_INLINE, inline), NONE, NONE, NONE];
+        Asked { call: "ibv_create_qp", same: [0; 4], sizes }
     }
 
     #[test]

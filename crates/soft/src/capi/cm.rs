@@ -1,9 +1,10 @@
 //! C library calls on the device file of rdma_cm and its descriptors.
 
+use crate::cm::causes::OF_BIND_ADDR;
 use crate::cm::{self, CmWritten};
 use crate::device;
 use crate::errno::Errno;
-use crate::refused::{Asked, NONE, refused, refused_sizes, worked};
+use crate::refused::{Asked, NONE, Size, refused, refused_sizes, worked};
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -35,11 +36,10 @@ pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssiz
     // SAFETY: the caller's bytes, and pointers in them.
     let CmWritten { call, result } = unsafe { cm::write(fd, bytes as u64, len) };
     // Programs try other ports and addresses until rdma_bind_addr(3) works.
-    let asked = |call, addr| Asked {
+    let asked = |call, addr: u64| Asked {
         call,
         same: [0; 4],
-        sizes: [("addr", addr), NONE, NONE, NONE, NONE],
-        grows: None,
+        sizes: [Size::new(OF_BIND_ADDR, addr), NONE, NONE, NONE, NONE],
     };
     match (&result, call) {
         (Ok(_), Some(call @ "rdma_bind_addr")) => worked(asked(call, 0)),

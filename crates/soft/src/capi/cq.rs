@@ -9,7 +9,7 @@ use crate::fabric::pipe::EventPipe;
 use crate::limits::limits;
 use crate::memory::records::CQS;
 use crate::queues::cq::Cq;
-use crate::refused::{Asked, NONE};
+use crate::refused::{Asked, NONE, Size};
 use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_pd, ibv_wc};
 use doorbell_transport::Refused;
 use libc::{c_int, c_void};
@@ -54,15 +54,15 @@ pub unsafe extern "C" fn ibv_create_cq(
 
 /// The sizes of a CQ that the program may reduce.
 pub(super) fn asked(call: &'static str, context: *mut ibv_context, cqe: u32, comp_vector: u32) -> Asked {
-    let sizes = [("cqe", cqe.into()), ("comp_vector", comp_vector.into()), NONE, NONE, NONE];
-    Asked { call, same: [context.addr() as u64, 0, 0, 0], sizes, grows: None }
+    let sizes = [Size::new(OF_CQE, cqe), Size::new(OF_CQ_VECTOR, comp_vector), NONE, NONE, NONE];
+    Asked { call, same: [context.addr() as u64, 0, 0, 0], sizes }
 }
 
 /// A change of a CQ whose sizes the program may reduce.
-fn asked_again(call: &'static str, cq: *mut ibv_cq, sizes: [(&'static str, u64); 2]) -> Asked {
+fn asked_again(call: &'static str, cq: *mut ibv_cq, sizes: [Size; 2]) -> Asked {
     let [first, second] = sizes;
     let sizes = [first, second, NONE, NONE, NONE];
-    Asked { call, same: [cq.addr() as u64, 0, 0, 0], sizes, grows: None }
+    Asked { call, same: [cq.addr() as u64, 0, 0, 0], sizes }
 }
 
 /// # Safety
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
 }
 
 pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {
-    let asked = asked_again("ibv_resize_cq", pointer, [("cqe", cqe as u32 as u64), NONE]);
+    let asked = asked_again("ibv_resize_cq", pointer, [Size::new(OF_CQE, cqe as u32), NONE]);
     if !(1..=limits().cqe as c_int).contains(&cqe) {
         return tried(asked, Err(CQ_CQE.of([&cqe, &limits().cqe])));
     }
@@ -172,8 +172,8 @@ pub(crate) unsafe extern "C" fn modify_cq(pointer: *mut ibv_cq, attr: *mut ibv_m
         0 => Err(CQ_ATTR_NONE.bare()),
         _ => Err(CQ_ATTR_MASK.of([&attr_mask])),
     };
-    let sizes =
-        [("attr.moderate.cq_period", period.into()), ("attr.moderate.cq_count", moderate.cq_count.into())];
+    // No count is refused.
+    let sizes = [Size::new(OF_CQ_PERIOD, period), Size::new(&[], moderate.cq_count)];
     tried(asked_again("ibv_modify_cq", pointer, sizes), modified)
 }
 

@@ -6,7 +6,7 @@ use crate::causes::*;
 use crate::device::MAX_DM;
 use crate::memory::copy::Piece;
 use crate::memory::transfer::{self, Far};
-use crate::refused::{Asked, NONE};
+use crate::refused::{Asked, NONE, Size};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use doorbell_transport::Refused;
 use libc::{c_int, c_void};
@@ -60,13 +60,13 @@ pub(crate) unsafe extern "C" fn alloc_dm(
     let attr = unsafe { &*attr };
     let same = [context.addr() as u64, 0, 0, 0];
     let sizes = [
-        ("attr.length", attr.length as u64),
-        ("attr.log_align_req", attr.log_align_req.into()),
+        Size::new(OF_DM_LENGTH, attr.length as u64),
+        Size::new(OF_DM_ALIGN, attr.log_align_req),
         NONE,
         NONE,
         NONE,
     ];
-    made_or_null(Asked { call: "ibv_alloc_dm", same, sizes, grows: None }, alloc(context, attr)).cast()
+    made_or_null(Asked { call: "ibv_alloc_dm", same, sizes }, alloc(context, attr)).cast()
 }
 
 fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>, Refused> {

@@ -10,7 +10,7 @@ use crate::memory::maps;
 use crate::memory::objects::{HostMemory, Object};
 use crate::memory::records::MRS;
 use crate::memory::regions::MAX_PD;
-use crate::refused::{Asked, NONE, refused};
+use crate::refused::{Asked, NONE, Size, refused};
 use crate::watch::pinning::PinnedPages;
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
@@ -105,8 +105,14 @@ unsafe fn register_buffer(
     access: u32,
 ) -> *mut ibv_mr {
     let same = [pd.addr() as u64, addr.addr() as u64, iova, 0];
-    let sizes = [("length", len as u64), ("access", access.into()), ("addr", addr.addr() as u64), NONE, NONE];
-    let asked = Asked { call, same, sizes, grows: None };
+    let sizes = [
+        Size::new(OF_MR_LENGTH, len as u64),
+        Size::new(OF_MR_ACCESS, access),
+        Size::new(OF_MR_ADDR, addr.addr() as u64),
+        NONE,
+        NONE,
+    ];
+    let asked = Asked { call, same, sizes };
     let made = match len {
         0 => Err(MR_LENGTH.bare()),
         // SAFETY: passed on.

@@ -9,7 +9,7 @@ use crate::device::{self, MAX_QP};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, QpRole};
-use crate::refused::{Asked, NONE};
+use crate::refused::{Asked, NONE, Size};
 use crate::wr_opcode;
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
@@ -56,15 +56,15 @@ fn asked(
     cap: &ibv_qp_cap,
 ) -> Asked {
     let sizes = [
-        ("cap.max_send_wr", cap.max_send_wr.into()),
-        ("cap.max_recv_wr", cap.max_recv_wr.into()),
-        ("cap.max_send_sge", cap.max_send_sge.into()),
-        ("cap.max_recv_sge", cap.max_recv_sge.into()),
-        ("cap.max_inline_data", cap.max_inline_data.into()),
+        Size::new(OF_SEND_WR, cap.max_send_wr),
+        Size::new(OF_RECV_WR, cap.max_recv_wr),
+        Size::new(OF_SEND_SGE, cap.max_send_sge),
+        Size::new(OF_RECV_SGE, cap.max_recv_sge),
+        // libfabric searches for the most inline payload.
+        Size::growing(OF_INLINE, cap.max_inline_data),
     ];
     let same = [pd.addr() as u64, qp_type.into(), send_cq.addr() as u64, recv_cq.addr() as u64];
-    // libfabric searches for the most inline payload.
-    Asked { call, same, sizes, grows: Some(QP_INLINE.field) }
+    Asked { call, same, sizes }
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
@@ -282,18 +282,17 @@ pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_a
     // SAFETY: a QP of ours and the caller's struct.
     let (modified, attr) = unsafe { (modify(pointer, &*attr, mask), &*attr) };
     // The program need not set fields that the mask does not select.
-    let size = |bit: c_int, value: u32| if mask & bit != 0 { value.into() } else { 0 };
+    let size = |bit: c_int, value: u32| if mask & bit != 0 { value } else { 0 };
     let asked = Asked {
         call: "ibv_modify_qp",
-        same: [pointer.addr() as u64, mask as u64, size(IBV_QP_STATE, attr.qp_state), 0],
+        same: [pointer.addr() as u64, mask as u64, size(IBV_QP_STATE, attr.qp_state).into(), 0],
         sizes: [
-            ("attr.max_rd_atomic", size(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic.into())),
-            ("attr.max_dest_rd_atomic", size(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic.into())),
-            ("attr.path_mtu", size(IBV_QP_PATH_MTU, attr.path_mtu)),
+            Size::new(OF_RD_ATOMIC, size(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic.into())),
+            Size::new(OF_DEST_RD_ATOMIC, size(IBV_QP_MAX_DEST_RD_ATOMIC, attr.max_dest_rd_atomic.into())),
+            Size::new(OF_PATH_MTU, size(IBV_QP_PATH_MTU, attr.path_mtu)),
             NONE,
             NONE,
         ],
-        grows: None,
     };
     tried(asked, modified)
 }

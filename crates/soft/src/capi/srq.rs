@@ -10,7 +10,7 @@ use crate::limits::limits;
 use crate::memory::records::{QPS, SRQS};
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
-use crate::refused::{Asked, NONE};
+use crate::refused::{Asked, NONE, Size};
 use doorbell_abi::{
     ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
     ibv_xrcd,
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init
 /// The sizes of an SRQ that the program may reduce.
 fn asked(call: &'static str, pd: *mut ibv_pd, attr: &ibv_srq_init_attr) -> Asked {
     let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
-    let sizes = [("attr.max_wr", max_wr.into()), ("attr.max_sge", max_sge.into()), NONE, NONE, NONE];
-    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes, grows: None }
+    let sizes = [Size::new(OF_SRQ_WR, max_wr), Size::new(OF_SRQ_SGE, max_sge), NONE, NONE, NONE];
+    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes }
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
@@ -181,9 +181,9 @@ pub unsafe extern "C" fn ibv_modify_srq(
     // The program need not set fields that the mask does not select.
     // SAFETY: the caller's struct.
     let limit = if mask & SRQ_LIMIT_BIT != 0 { Some(unsafe { (*attr).srq_limit }) } else { None };
-    let size = ("srq_attr.srq_limit", limit.unwrap_or(0).into());
+    let size = Size::new(OF_SRQ_LIMIT, limit.unwrap_or(0));
     let same = [pointer.addr() as u64, mask as u64, 0, 0];
-    let asked = Asked { call: "ibv_modify_srq", same, sizes: [size, NONE, NONE, NONE, NONE], grows: None };
+    let asked = Asked { call: "ibv_modify_srq", same, sizes: [size, NONE, NONE, NONE, NONE] };
     // SAFETY: an SRQ of ours.
     tried(asked, change(&unsafe { srq(pointer) }.rq, mask, limit))
 }

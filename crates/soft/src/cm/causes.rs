@@ -2,7 +2,7 @@
 
 use crate::causes::by_system;
 use crate::errno::Errno;
-use doorbell_transport::Refused;
+use doorbell_transport::{Cause, Refused};
 
 doorbell_transport::causes! {
     #[cfg(test)]
@@ -62,6 +62,10 @@ doorbell_transport::causes! {
         CM_ACK_TIMEOUT: EINVAL "optval" "is {}, but an ACK timeout must be 0 to 31"
     }
 }
+
+/// All reasons for which rdma_bind_addr(3) refuses an address.
+pub(crate) static OF_BIND_ADDR: &[&Cause] =
+    &[&CM_FAMILY, &CM_LINK, &CM_INTERFACE, &CM_ADDR, &CM_PORT_USED, &CM_PORT_NONE];
 
 /// Errors of malformed commands, and errors of system calls.
 impl From<Errno> for Refused {
