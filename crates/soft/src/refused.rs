@@ -24,10 +24,48 @@ use std::sync::{Arc, Once};
 /// Maximum number of lines about refused calls that a process prints, without the counts at exit.
 const MOST: usize = 50;
 
+/// The library whose function a program calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CalledLibrary {
+    /// This library, in place of libibverbs.
+    Verbs,
+    /// librdmacm, which then calls this library.
+    Rdmacm,
+}
+
+impl CalledLibrary {
+    /// Number of libraries on the stack above the program.
+    fn depth(self) -> usize {
+        match self {
+            CalledLibrary::Verbs => 1,
+            CalledLibrary::Rdmacm => 2,
+        }
+    }
+}
+
+/// A function that a program calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Called {
+    name: &'static str,
+    library: CalledLibrary,
+}
+
+impl Called {
+    /// A function of libibverbs.
+    pub(crate) fn verbs(name: &'static str) -> Called {
+        Called { name, library: CalledLibrary::Verbs }
+    }
+
+    /// A function of librdmacm.
+    pub(crate) fn rdmacm(name: &'static str) -> Called {
+        Called { name, library: CalledLibrary::Rdmacm }
+    }
+}
+
 /// A call whose arguments the program may reduce, if it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
-    pub(crate) call: &'static str,
+    pub(crate) call: Called,
     /// Arguments that a repeated call leaves unchanged.
     pub(crate) same: [u64; 4],
     /// Fields that a repeated call may reduce. Calls of one function have equal fields in equal order.
@@ -109,7 +147,7 @@ fn page(call: &str) -> String {
 /// A line, and the calls that it stands for.
 #[derive(Debug)]
 struct Line {
-    call: &'static str,
+    call: Called,
     cause: &'static Cause,
     /// The address in the program to which the call returns.
     site: usize,
@@ -119,9 +157,9 @@ struct Line {
 }
 
 impl Line {
-    fn new(call: &'static str, refused: &Refused, site: usize) -> Line {
-        let (errno, page) = (refused.errno_name(), page(call));
-        let text = format!("{call} failed with {errno}: {refused}; see {page}");
+    fn new(call: Called, refused: &Refused, site: usize) -> Line {
+        let (name, errno, page) = (call.name, refused.errno_name(), page(call.name));
+        let text = format!("{name} failed with {errno}: {refused}; see {page}");
         Line { call, cause: refused.cause(), site, text, more: 0 }
     }
 
@@ -136,8 +174,8 @@ impl Line {
             1 => "once more".to_owned(),
             more => format!("{more} more times"),
         };
-        let Line { call, cause, .. } = self;
-        Some(format!("{call} failed {times} because of {}, for the reason above", cause.field))
+        let Line { call: Called { name, .. }, cause, .. } = self;
+        Some(format!("{name} failed {times} because of {}, for the reason above", cause.field))
     }
 }
 
@@ -381,7 +419,7 @@ fn is_silent(refused: &Refused) -> bool {
 
 /// Explains a refused call.
 #[cold]
-pub(crate) fn refused(call: &'static str, refused: &Refused) {
+pub(crate) fn refused(call: Called, refused: &Refused) {
     // `full` explains full queues.
     if is_silent(refused) || [&SEND_FULL, &SEND_LIST, &RECV_FULL].contains(&refused.cause()) {
         return;
@@ -419,7 +457,7 @@ pub(crate) fn worked(asked: Asked) {
 #[cold]
 pub(crate) fn full(
     queue: &Fullness,
-    call: &'static str,
+    call: Called,
     refused: &Refused,
     posted: u64,
     posted_now: impl Fn() -> Option<u64> + Send + Sync + 'static,
@@ -490,10 +528,9 @@ struct StackWalk {
 
 /// The address in the program to which a call returns. The program's functions that verbs.h declares inline
 /// belong to the program.
-fn call_site(call: &str) -> usize {
-    // librdmacm writes the commands of rdma_cm.
-    let left = if call.starts_with("rdma_") { 2 } else { 1 };
-    let mut walk = StackWalk { object: object_of(call_site as *const () as usize), left, site: 0 };
+fn call_site(call: Called) -> usize {
+    let (object, left) = (object_of(call_site as *const () as usize), call.library.depth());
+    let mut walk = StackWalk { object, left, site: 0 };
     // SAFETY: the visitor only runs during this call. The unwinder belongs to the standard library.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.site
@@ -530,13 +567,13 @@ mod tests {
     use crate::causes::{OF_INLINE, OF_SEND_WR, QP_INLINE, QP_SEND_WR, RECV_STATE};
 
     fn line(refused: &Refused, site: usize) -> Line {
-        Line::new("ibv_create_qp", refused, site)
+        Line::new(Called::verbs("ibv_create_qp"), refused, site)
     }
 
     /// A call of ibv_create_qp(3) with these values of `max_send_wr` and `max_inline_data`.
     fn asked(wr: u64, inline: u64) -> Asked {
         let sizes = [Size::new(OF_SEND_WR, wr), Size::growing(OF_INLINE, inline), NONE, NONE, NONE];
-        Asked { call: "ibv_create_qp", same: [0; 4], sizes }
+        Asked { call: Called::verbs("ibv_create_qp"), same: [0; 4], sizes }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::cm::causes::OF_BIND_ADDR;
 use crate::cm::{self, CmWritten};
 use crate::device;
 use crate::errno::Errno;
-use crate::refused::{Asked, NONE, Size, refused, refused_sizes, worked};
+use crate::refused::{Asked, Called, NONE, Size, refused, refused_sizes, worked};
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -42,9 +42,9 @@ pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssiz
         sizes: [Size::new(OF_BIND_ADDR, addr), NONE, NONE, NONE, NONE],
     };
     match (&result, call) {
-        (Ok(_), Some(call @ "rdma_bind_addr")) => worked(asked(call, 0)),
-        (Err(error), Some(call @ "rdma_bind_addr")) => refused_sizes(asked(call, 1), error),
-        (Err(error), Some(call)) => refused(call, error),
+        (Ok(_), Some(call @ "rdma_bind_addr")) => worked(asked(Called::rdmacm(call), 0)),
+        (Err(error), Some(call @ "rdma_bind_addr")) => refused_sizes(asked(Called::rdmacm(call), 1), error),
+        (Err(error), Some(call)) => refused(Called::rdmacm(call), error),
         _ => {}
     }
     match result {

@@ -9,7 +9,7 @@ use crate::fabric::pipe::EventPipe;
 use crate::limits::limits;
 use crate::memory::records::CQS;
 use crate::queues::cq::Cq;
-use crate::refused::{Asked, NONE, Size};
+use crate::refused::{Asked, Called, NONE, Size};
 use doorbell_abi::{ibv_comp_channel, ibv_context, ibv_cq, ibv_cq_ex, ibv_modify_cq_attr, ibv_pd, ibv_wc};
 use doorbell_transport::Refused;
 use libc::{c_int, c_void};
@@ -55,14 +55,14 @@ pub unsafe extern "C" fn ibv_create_cq(
 /// The sizes of a CQ that the program may reduce.
 pub(super) fn asked(call: &'static str, context: *mut ibv_context, cqe: u32, comp_vector: u32) -> Asked {
     let sizes = [Size::new(OF_CQE, cqe), Size::new(OF_CQ_VECTOR, comp_vector), NONE, NONE, NONE];
-    Asked { call, same: [context.addr() as u64, 0, 0, 0], sizes }
+    Asked { call: Called::verbs(call), same: [context.addr() as u64, 0, 0, 0], sizes }
 }
 
 /// A change of a CQ whose sizes the program may reduce.
 fn asked_again(call: &'static str, cq: *mut ibv_cq, sizes: [Size; 2]) -> Asked {
     let [first, second] = sizes;
     let sizes = [first, second, NONE, NONE, NONE];
-    Asked { call, same: [cq.addr() as u64, 0, 0, 0], sizes }
+    Asked { call: Called::verbs(call), same: [cq.addr() as u64, 0, 0, 0], sizes }
 }
 
 /// # Safety

@@ -6,7 +6,7 @@ use crate::causes::*;
 use crate::device::MAX_DM;
 use crate::memory::copy::Piece;
 use crate::memory::transfer::{self, Far};
-use crate::refused::{Asked, NONE, Size};
+use crate::refused::{Asked, Called, NONE, Size};
 use doorbell_abi::{ibv_alloc_dm_attr, ibv_context, ibv_dm, ibv_mr, ibv_pd};
 use doorbell_transport::Refused;
 use libc::{c_int, c_void};
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn alloc_dm(
         NONE,
         NONE,
     ];
-    made_or_null(Asked { call: "ibv_alloc_dm", same, sizes }, alloc(context, attr)).cast()
+    made_or_null(Asked { call: Called::verbs("ibv_alloc_dm"), same, sizes }, alloc(context, attr)).cast()
 }
 
 fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>, Refused> {

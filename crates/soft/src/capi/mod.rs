@@ -31,13 +31,13 @@ mod wr;
 mod xrc;
 
 use crate::errno::Errno;
-use crate::refused::{Asked, refused, refused_sizes, worked};
+use crate::refused::{Asked, Called, refused, refused_sizes, worked};
 use doorbell_transport::{Cause, Refused};
 use libc::c_int;
 
 /// Converts a result for C functions that return 0 or an errno. Explains an error of the call.
 fn status(call: &'static str, result: Result<(), Refused>) -> c_int {
-    silent_status(result.inspect_err(|error| refused(call, error)))
+    silent_status(result.inspect_err(|error| refused(Called::verbs(call), error)))
 }
 
 /// Converts a result for C functions that return 0 or an errno. Explains an error unless the program repeats
@@ -58,7 +58,7 @@ fn silent_status(result: Result<(), Refused>) -> c_int {
 
 /// Converts a result for C functions that return 0, or -1 with `errno` set. Explains an error of the call.
 fn minus_one(call: &'static str, result: Result<(), Refused>) -> c_int {
-    silent_minus_one(result.inspect_err(|error| refused(call, error)))
+    silent_minus_one(result.inspect_err(|error| refused(Called::verbs(call), error)))
 }
 
 /// Converts a result for C functions that return 0, or -1 with `errno` set, without an explanation.
@@ -75,7 +75,7 @@ fn silent_minus_one(result: Result<(), Refused>) -> c_int {
 /// Converts a result for C functions that return an object, or null with `errno` set. Explains an error of
 /// the call.
 fn object_or_null<T>(call: &'static str, result: Result<Box<T>, Refused>) -> *mut T {
-    silent_object(result.inspect_err(|error| refused(call, error)))
+    silent_object(result.inspect_err(|error| refused(Called::verbs(call), error)))
 }
 
 /// Converts a result for C functions that return an object, or null with `errno` set. Explains an error

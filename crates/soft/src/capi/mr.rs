@@ -10,7 +10,7 @@ use crate::memory::maps;
 use crate::memory::objects::{HostMemory, Object};
 use crate::memory::records::MRS;
 use crate::memory::regions::MAX_PD;
-use crate::refused::{Asked, NONE, Size, refused};
+use crate::refused::{Asked, Called, NONE, Size, refused};
 use crate::watch::pinning::PinnedPages;
 use crate::watch::strict;
 use doorbell_abi::{ibv_context, ibv_mr, ibv_pd, ibv_sge};
@@ -112,7 +112,7 @@ unsafe fn register_buffer(
         NONE,
         NONE,
     ];
-    let asked = Asked { call, same, sizes };
+    let asked = Asked { call: Called::verbs(call), same, sizes };
     let made = match len {
         0 => Err(MR_LENGTH.bare()),
         // SAFETY: passed on.
@@ -251,7 +251,7 @@ const ERR_CMD: c_int = -4;
 
 /// Explains a refused change of a region, sets errno, and returns `result`.
 fn not_changed(result: c_int, error: &Refused) -> c_int {
-    refused("ibv_rereg_mr", error);
+    refused(Called::verbs("ibv_rereg_mr"), error);
     Errno(error.errno()).set();
     result
 }

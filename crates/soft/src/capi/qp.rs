@@ -9,7 +9,7 @@ use crate::device::{self, MAX_QP};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
 use crate::queues::qp::{Qp, QpParts, QpRole};
-use crate::refused::{Asked, NONE, Size};
+use crate::refused::{Asked, Called, NONE, Size};
 use crate::wr_opcode;
 use doorbell_abi::ibv_qp_attr_mask::*;
 use doorbell_abi::{
@@ -64,7 +64,7 @@ fn asked(
         Size::growing(OF_INLINE, cap.max_inline_data),
     ];
     let same = [pd.addr() as u64, qp_type.into(), send_cq.addr() as u64, recv_cq.addr() as u64];
-    Asked { call, same, sizes }
+    Asked { call: Called::verbs(call), same, sizes }
 }
 
 pub(crate) unsafe extern "C" fn create_qp_ex(
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_a
     // The program need not set fields that the mask does not select.
     let size = |bit: c_int, value: u32| if mask & bit != 0 { value } else { 0 };
     let asked = Asked {
-        call: "ibv_modify_qp",
+        call: Called::verbs("ibv_modify_qp"),
         same: [pointer.addr() as u64, mask as u64, size(IBV_QP_STATE, attr.qp_state).into(), 0],
         sizes: [
             Size::new(OF_RD_ATOMIC, size(IBV_QP_MAX_QP_RD_ATOMIC, attr.max_rd_atomic.into())),

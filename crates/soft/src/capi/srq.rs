@@ -10,7 +10,7 @@ use crate::limits::limits;
 use crate::memory::records::{QPS, SRQS};
 use crate::queues::events::Events;
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
-use crate::refused::{Asked, NONE, Size};
+use crate::refused::{Asked, Called, NONE, Size};
 use doorbell_abi::{
     ibv_context, ibv_cq, ibv_pd, ibv_recv_wr, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, ibv_srq_init_attr_ex,
     ibv_xrcd,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init
 fn asked(call: &'static str, pd: *mut ibv_pd, attr: &ibv_srq_init_attr) -> Asked {
     let ibv_srq_attr { max_wr, max_sge, .. } = attr.attr;
     let sizes = [Size::new(OF_SRQ_WR, max_wr), Size::new(OF_SRQ_SGE, max_sge), NONE, NONE, NONE];
-    Asked { call, same: [pd.addr() as u64, 0, 0, 0], sizes }
+    Asked { call: Called::verbs(call), same: [pd.addr() as u64, 0, 0, 0], sizes }
 }
 
 pub(crate) unsafe extern "C" fn create_srq_ex(
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
     let limit = if mask & SRQ_LIMIT_BIT != 0 { Some(unsafe { (*attr).srq_limit }) } else { None };
     let size = Size::new(OF_SRQ_LIMIT, limit.unwrap_or(0));
     let same = [pointer.addr() as u64, mask as u64, 0, 0];
-    let asked = Asked { call: "ibv_modify_srq", same, sizes: [size, NONE, NONE, NONE, NONE] };
+    let asked = Asked { call: Called::verbs("ibv_modify_srq"), same, sizes: [size, NONE, NONE, NONE, NONE] };
     // SAFETY: an SRQ of ours.
     tried(asked, change(&unsafe { srq(pointer) }.rq, mask, limit))
 }

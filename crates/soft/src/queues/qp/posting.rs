@@ -8,7 +8,7 @@ use crate::engine::request::{ATOMIC_WRITE_BYTES, Request, RequestOp};
 use crate::fabric::peer::Owner;
 use crate::point::{Point, reach};
 use crate::queues::errors::LostWr;
-use crate::refused;
+use crate::refused::{self, Called};
 use crate::rings::completions::{Armed, armed};
 use crate::rings::recvs::Receipt;
 use crate::sync::biased::BiasedGuard;
@@ -133,7 +133,7 @@ impl<'a> Posting<'a> {
             std::mem::forget(qp);
             posted
         };
-        refused::full(&qp.fullness, call, &refused, self.sends.posted, posted_now);
+        refused::full(&qp.fullness, Called::verbs(call), &refused, self.sends.posted, posted_now);
         refused
     }
 

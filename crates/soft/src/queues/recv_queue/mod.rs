@@ -23,7 +23,7 @@ use crate::memory::copy::copy_in_order;
 use crate::memory::records::*;
 use crate::memory::regions::{RegionCache, Regions};
 use crate::point::{Point, reach};
-use crate::refused::{self, Fullness, QueueKind};
+use crate::refused::{self, Called, Fullness, QueueKind};
 use crate::rings::completions::RecvNotice;
 use crate::rings::recvs::{
     Carried, Completer, RecvDone, SlotPhase, SlotState, abandon_placing, begin_taking, end_taking,
@@ -359,7 +359,7 @@ impl RecvQueue {
             (self.record, if self.senders.are_of_srq() { "ibv_post_srq_recv" } else { "ibv_post_recv" });
         // Relaxed: the tail is only compared with an earlier one, and it orders nothing.
         let posted_now = move || Some(record.posted.0.tail.load(Relaxed));
-        refused::full(&self.fullness, call, &refused, state.tail, posted_now);
+        refused::full(&self.fullness, Called::verbs(call), &refused, state.tail, posted_now);
         refused
     }
 
