@@ -1,10 +1,12 @@
 //! C library calls on the device file of rdma_cm and its descriptors.
 
 use crate::cm::causes::OF_BIND_ADDR;
-use crate::cm::{self, CmWritten};
+use crate::cm::{self, CmCall, CmWritten};
 use crate::device;
 use crate::errno::Errno;
 use crate::refused::{Asked, Called, NONE, Size, refused, refused_sizes, worked};
+use doorbell_abi::cm::command;
+use doorbell_transport::Refused;
 use libc::{c_int, c_void, size_t, ssize_t};
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -35,21 +37,29 @@ pub fn open(flags: c_int) -> c_int {
 pub unsafe fn write(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssize_t> {
     // SAFETY: the caller's bytes, and pointers in them.
     let CmWritten { call, result } = unsafe { cm::write(fd, bytes as u64, len) };
-    // Programs try other ports and addresses until rdma_bind_addr(3) works.
-    let asked = |call, addr: u64| Asked {
-        call,
-        same: [0; 4],
-        sizes: [Size::new(OF_BIND_ADDR, addr), NONE, NONE, NONE, NONE],
-    };
-    match (&result, call) {
-        (Ok(_), Some(call @ "rdma_bind_addr")) => worked(asked(Called::rdmacm(call), 0)),
-        (Err(error), Some(call @ "rdma_bind_addr")) => refused_sizes(asked(Called::rdmacm(call), 1), error),
-        (Err(error), Some(call)) => refused(Called::rdmacm(call), error),
-        _ => {}
+    if let Some(call) = call {
+        explain(call, &result);
     }
     match result {
         Ok(is_done) => is_done.then_some(len as ssize_t),
         Err(error) => Some(failed(Errno(error.errno())) as ssize_t),
+    }
+}
+
+/// Explains a refused command, unless the program repeats it until it works.
+fn explain(call: CmCall, result: &Result<bool, Refused>) {
+    let (number, call) = (call.number, Called::rdmacm(call.name));
+    // Programs try other ports and addresses until rdma_bind_addr(3) works.
+    let asked = |addr: u64| Asked {
+        call,
+        same: [0; 4],
+        sizes: [Size::new(OF_BIND_ADDR, addr), NONE, NONE, NONE, NONE],
+    };
+    match (number, result) {
+        (command::BIND_IP, Ok(_)) => worked(asked(0)),
+        (command::BIND_IP, Err(error)) => refused_sizes(asked(1), error),
+        (_, Err(error)) => refused(call, error),
+        (_, Ok(_)) => {}
     }
 }
 

@@ -118,10 +118,19 @@ pub(crate) fn closing(fd: RawFd) {
     STATE.lock().close(fd);
 }
 
+/// A command whose errors are explained.
+#[derive(Clone, Copy)]
+pub(crate) struct CmCall {
+    /// Number of the command.
+    pub(crate) number: u32,
+    /// The function of librdmacm that writes the command.
+    pub(crate) name: &'static str,
+}
+
 /// The result of a command.
 pub(crate) struct CmWritten {
-    /// The function of librdmacm that writes the command; `None` if its errors are not explained.
-    pub(crate) call: Option<&'static str>,
+    /// `None` if the errors of the command are not explained.
+    pub(crate) call: Option<CmCall>,
     /// `false` if the command requests an event and the channel has none. The errors are those that the
     /// kernel would return.
     pub(crate) result: Result<bool, Refused>,
@@ -137,7 +146,8 @@ pub(crate) unsafe fn write(fd: RawFd, at: u64, len: usize) -> CmWritten {
         Ok(header) => {
             // SAFETY: as the caller says.
             let result = unsafe { carry_out(fd, &header, at) };
-            CmWritten { call: commands::call(header.cmd), result }
+            let call = commands::call(header.cmd).map(|name| CmCall { number: header.cmd, name });
+            CmWritten { call, result }
         }
         Err(errno) => CmWritten { call: None, result: Err(errno.into()) },
     }
