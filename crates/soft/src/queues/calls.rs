@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 static CALLS: Anew<Vec<Call>> = Anew::new(Vec::new());
 /// The process whose helper thread explains calls, if it explains any.
 static PROCESS: Anew<Option<&'static Process>> = Anew::new(None);
-/// Whether the program has opened a channel of rdma_cm.
+/// Whether the program has opened a channel of rdma_cm. Relaxed: the flag publishes no other data. It matters
+/// only for a program with one thread, which has set the flag long before its wait is explained.
 static USES_CM: AtomicBool = AtomicBool::new(false);
 
 /// Bytes after the address of an id in which librdmacm has the condition variable of the id. The struct is
@@ -57,6 +58,7 @@ impl Drop for WaitingCall {
 
 fn add(name: &'static str, event: String, place: CallPlace) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the number only has to be unique.
     let number = LAST.fetch_add(1, Relaxed);
     let mut calls = CALLS.lock();
     // The thread's last rdma_destroy_id(3) is over.
