@@ -1,8 +1,9 @@
 //! Messages of the library and the launcher on standard error.
 
 use crate::variables;
+use rustix::io::{Errno, write};
 use std::fmt::Display;
-use std::io::{Error, ErrorKind};
+use std::io::stderr;
 use std::sync::OnceLock;
 
 /// Prints a line by one write, so that lines of other threads and processes do not split it.
@@ -11,12 +12,10 @@ pub fn say(line: impl Display) {
     let mut rest = line.as_bytes();
     while !rest.is_empty() {
         // A signal handler may interrupt this function and exit, and an exit handler then calls this function
-        // again. So the lock of `std::io::stderr` must not be held here.
-        // SAFETY: the bytes belong to this function.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
-        match usize::try_from(written) {
+        // again. So the lock of `std::io::stderr` must not be held here. Only its descriptor is used.
+        match write(stderr(), rest) {
             Ok(written) => rest = &rest[written..],
-            Err(_) if Error::last_os_error().kind() == ErrorKind::Interrupted => {}
+            Err(Errno::INTR) => {}
             // There is no other place to report a failure.
             Err(_) => return,
         }
