@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// Lines of one kind, of which a process prints only the first ones.
 pub(super) struct FewLines {
-    /// Number of lines until now. Relaxed: the count orders nothing. Each line only needs a number of its own.
+    /// Number of lines until now. Relaxed: the count orders nothing. Each line only needs a number of its
+    /// own.
     said: AtomicU32,
     /// The line that follows the last one.
     rest: &'static str,
