@@ -70,7 +70,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                   kills N processes of each role of each application (200 by default), with seeds from S on";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test::run_all(),
         ["test", "--quick"] => quick("HEAD"),
@@ -83,7 +84,10 @@ fn main() -> ExitCode {
         ["bless"] => bless::run_all(),
         ["prose", ref options @ ..] => match prose::ProseOptions::parse(options) {
             Some(options) => ended(prose::run(&options)),
-            None => usage(),
+            None => {
+                eprintln!("prose: only --worst with a whole number, and paths, may follow");
+                ExitCode::from(2)
+            }
         },
         ["rxe", ref arguments @ ..] => ended(rxe::run(arguments)),
         ["same", ref options @ ..] => match same::Options::parse(options) {

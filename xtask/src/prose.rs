@@ -59,7 +59,7 @@ struct Unit {
 
 impl Unit {
     fn new(name: String) -> Unit {
-        let limits = if name.starts_with("docs/notes") { ProseLimits::NOTES } else { ProseLimits::USUAL };
+        let limits = if name.starts_with("docs/notes/") { ProseLimits::NOTES } else { ProseLimits::USUAL };
         Unit { name, limits, sentences: Vec::new(), wide: Vec::new() }
     }
 
@@ -166,7 +166,7 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
         if path == Path::new("-") {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| failed("standard input", error))?;
-            take(&mut units, Path::new("standard input"), &text);
+            take(&mut units, Path::new("standard input"), &text)?;
         } else {
             let whole = path.canonicalize().map_err(|error| failed(path.display(), error))?;
             let before = files.len();
@@ -187,9 +187,12 @@ fn units(paths: &[PathBuf]) -> Task<Vec<Unit>> {
     for file in files {
         let text = fs::read_to_string(&file).map_err(|error| failed(file.display(), error))?;
         let file = file.canonicalize().unwrap_or(file);
-        take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text);
+        take(&mut units, file.strip_prefix(&root).unwrap_or(&file), &text)?;
     }
-    Ok(units.into_values().collect())
+    match units.is_empty() {
+        true => Err(failed("prose", "these files have no prose that is measured")),
+        false => Ok(units.into_values().collect()),
+    }
 }
 
 /// The length of all pages.
@@ -226,7 +229,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Task<()> {
 }
 
 /// Adds a file to its unit.
-fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) {
+fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) -> Task<()> {
     let shown = file.display().to_string();
     let mut add = |name: String, passages: &[Passage], wide: &[usize]| {
         units.entry(name.clone()).or_insert_with(|| Unit::new(name)).add(&shown, passages, wide);
@@ -244,7 +247,8 @@ fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) {
             }
         }
         Some("json") if shown.starts_with("docs/schemas") => {
-            add("docs/schemas".to_owned(), &descriptions(text), &[]);
+            let schema = serde_json::from_str(text).map_err(|error| failed(file.display(), error))?;
+            add("docs/schemas".to_owned(), &descriptions(&schema), &[]);
         }
         // A page in a crate's folder is input of a test.
         Some("md") if shown.starts_with("crates") => {}
@@ -254,10 +258,11 @@ fn take(units: &mut BTreeMap<String, Unit>, file: &Path, text: &str) {
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// The descriptions of a JSON Schema.
-fn descriptions(text: &str) -> Vec<Passage> {
+fn descriptions(schema: &serde_json::Value) -> Vec<Passage> {
     fn walk(value: &serde_json::Value, all: &mut Vec<Passage>) {
         match value {
             serde_json::Value::Object(fields) => {
@@ -275,7 +280,7 @@ fn descriptions(text: &str) -> Vec<Passage> {
         }
     }
     let mut all = Vec::new();
-    walk(&serde_json::from_str(text).unwrap_or_default(), &mut all);
+    walk(schema, &mut all);
     all
 }
 
@@ -293,6 +298,6 @@ mod tests {
     #[test]
     fn descriptions_of_schemas_are_measured() {
         let schema = r#"{"description": "What it is.", "properties": {"a": {"description": "A rate."}}}"#;
-        assert_eq!(descriptions(schema).len(), 2);
+        assert_eq!(descriptions(&serde_json::from_str(schema).expect("JSON")).len(), 2);
     }
 }

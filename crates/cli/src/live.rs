@@ -8,7 +8,7 @@ use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress::{self, Bar};
 use crate::run::not_launched;
-use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
+use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Timing, Watch};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
@@ -25,9 +25,12 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let Some(entry) = doorbell_lab::system_of(&given).map_err(Exit::bad_input)? else {
         return Err(Exit::bad_input("nothing to run: name a system with --system"));
     };
-    if let Some(until) = given.get("until") {
-        let why = format!("until is {until}, but a live run lasts for its duration: leave until out");
-        return Err(Exit::bad_input(why));
+    // A live run does not end by what it knows.
+    for key in [Timing::until, Timing::precision, Timing::max_time].map(|field| field.key) {
+        if let Some(value) = given.get(key) {
+            let why = format!("{key} is {value}, but a live run lasts for its duration: leave {key} out");
+            return Err(Exit::bad_input(why));
+        }
     }
     let mut asked = Vec::new();
     for given in in_turn(&entry.fields, usual(&entry.fields, given)) {

@@ -104,7 +104,7 @@ pub struct Breach {
 
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} {} (at most {})", self.value, self.of, self.limit)
+        write!(f, "{:.3} {} (at most {})", self.value, self.of, self.limit)
     }
 }
 

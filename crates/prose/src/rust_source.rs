@@ -55,8 +55,12 @@ pub fn messages(source: &str) -> Vec<Passage> {
 
 /// A source without the module of its tests, which is its last item. A module in a file of its own stays.
 fn without_test_module(source: &str) -> &str {
-    let mut starts = source.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at);
-    let holds_code = |at: &usize| source[*at..].lines().nth(1).is_some_and(|line| !line.ends_with(';'));
+    let mut starts = source.match_indices("#[cfg(test)]\n").map(|(at, _)| at);
+    let holds_code = |at: &usize| {
+        let mut lines = source[*at..].lines().skip_while(|line| line.starts_with("#["));
+        let item = lines.next().map(|line| line.strip_prefix("pub(crate) ").unwrap_or(line));
+        item.is_some_and(|item| item.starts_with("mod ") && !item.ends_with(';'))
+    };
     &source[..starts.find(holds_code).unwrap_or(source.len())]
 }
 
@@ -182,6 +186,15 @@ mod tests {
         let all = messages(source);
         let texts: Vec<(&str, usize)> = all.iter().map(|p| (&*p.text, p.line(0))).collect();
         assert_eq!(texts, [("{X} processes of {X} have exited", 3)]);
+    }
+
+    #[test]
+    fn a_test_module_may_be_visible_and_have_attributes() {
+        for module in ["mod tests", "pub(crate) mod tests", "#[allow(dead_code)]\npub(crate) mod tests"] {
+            let source =
+                format!("#[cfg(test)]\n{module} {{ const X: &str = \"this is no message of the code\"; }}\n");
+            assert_eq!(messages(&source).len(), 0, "{module}");
+        }
     }
 
     #[test]

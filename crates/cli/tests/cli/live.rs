@@ -108,6 +108,9 @@ fn what_cannot_be_is_one_sentence() {
         (&["--system", "herd-kv", "--clients", "0"], "clients"),
         (&["--system", "shuffle", "--bytes", "240G"], "the run may take 240."),
         (&["--system", "herd-kv", "--verb", "read"], "--verb"),
+        (&["--system", "herd-kv", "--until", "p99"], "leave until out"),
+        (&["--system", "herd-kv", "--precision", "1%"], "leave precision out"),
+        (&["--system", "herd-kv", "--max-time", "1s"], "leave max_time out"),
         (&["--system", "herd-kv", "/nonexistent/w.toml"], "/nonexistent/w.toml"),
     ] {
         let output = live(arguments);
