@@ -163,8 +163,8 @@ fn what_does_not_go_together_is_refused() {
         ),
         (
             "think = \"2us\"\nwindow_per_qp = 4",
-            "think is 2us, but window_per_qp is 4: think applies to slots of a thread's window, so use \
-             window",
+            "think is 2us, but window_per_qp is 4: a think time needs the option window in place of \
+             window_per_qp",
         ),
     ] {
         assert_eq!(resolved(toml).unwrap_err(), said, "{toml}");
