@@ -8,7 +8,7 @@ use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress::{self, Bar};
 use crate::run::not_launched;
-use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Timing, Watch};
+use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
         return Err(Exit::bad_input("nothing to run: name a system with --system"));
     };
     // A live run does not end by what it knows.
-    for key in [Timing::until, Timing::precision, Timing::max_time].map(|field| field.key) {
+    for key in ["until", "precision", "max_time"] {
         if let Some(value) = given.get(key) {
             let why = format!("{key} is {value}, but a live run lasts for its duration: leave {key} out");
             return Err(Exit::bad_input(why));
