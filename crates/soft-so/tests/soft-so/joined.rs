@@ -586,7 +586,9 @@ fn a_fabric_of_the_same_name_that_does_not_meet_there_is_another() {
     let elsewhere = Launch { fabric: meets.fabric.clone(), ..elsewhere };
     let own = std::fs::metadata("/proc/self/ns/pid").expect("it is there").ino();
     let without_meet = format!("runs without --meet in PID namespace {own}.");
-    let with_meet = format!("runs with --meet {} --fabric", folder.display());
+    // Doorbell prints the real path, although the folder of the tests may be behind a symbolic link.
+    let whole = folder.canonicalize().expect("the folder is there");
+    let with_meet = format!("runs with --meet {} --fabric", whole.display());
     let unknown = "The address belongs to no program that this process knows";
     let known = "The address belongs to programs that run without --meet in PID namespace";
     let other_option = "The address belongs to programs that run with another --fabric or --meet.";
