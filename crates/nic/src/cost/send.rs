@@ -20,7 +20,7 @@ pub struct SendCost {
     pub wqe_stall: u64,
     /// Added for a QP context that is not in the NIC's cache, including the PCIe read.
     pub context_stall: u64,
-    /// Added for a request of an RC QP that was idle.
+    /// Added for a READ of a QP that was idle while the NIC sent packets of another QP.
     pub idle_qp: u64,
     message: u64,
     read: u64,

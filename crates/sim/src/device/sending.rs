@@ -1,6 +1,6 @@
 //! The sending units of a NIC, and their tasks for QPs.
 
-use crate::core::index::{FlightId, IdVec, QpId, UnitId};
+use crate::core::index::{FlightId, IdVec, Maybe, QpId, UnitId};
 use crate::core::ps::Ps;
 use crate::core::slab::Slab;
 use crate::fabric::{Flight, Row};
@@ -66,6 +66,8 @@ pub(crate) struct Sending {
     /// Idle units; the last is taken first.
     pub(super) idle: Vec<UnitId>,
     pub(super) waiting: VecDeque<QpId>,
+    /// The QP of the last packet that a unit has begun.
+    pub(super) last: Maybe<QpId>,
 }
 
 impl Sending {
@@ -74,6 +76,7 @@ impl Sending {
             units: (0..units).map(|_| TxUnit::default()).collect(),
             idle: (0..units as u16).rev().map(UnitId).collect(),
             waiting: VecDeque::new(),
+            last: Maybe::NONE,
         }
     }
 }

@@ -95,6 +95,7 @@ impl SimDevice {
                 let end = env.now + cost;
                 let busy = env.window.overlap(env.now, end);
                 self.qps[qp].tx_busy += busy;
+                self.sending.last = Maybe::some(qp);
                 let state = &mut self.sending.units[unit];
                 state.since = env.now;
                 state.until = end;
@@ -211,7 +212,11 @@ impl SimDevice {
             gather.entered = state.entered;
             self.refetch(env, lines * wqe::LINE);
         }
-        if std::mem::take(&mut self.qps[qp].was_idle) {
+        // The measured runs have READs only, and each NIC has many QPs.
+        if std::mem::take(&mut self.qps[qp].was_idle)
+            && packet.kind == cost::PacketKind::ReadRequest
+            && self.sending.last.get() != Some(qp)
+        {
             time += Ps(self.costs.send.idle_qp);
         }
         time + self.context(env, qp, true)
