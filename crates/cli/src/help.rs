@@ -5,11 +5,8 @@ use crate::flags::USUAL_LIVE;
 use crate::screen;
 use crate::typed::{self, all_said, canonical, named};
 use clap::{Arg, Command};
-use doorbell_lab::{SYSTEMS, SystemEntry, Workload};
+use doorbell_lab::{SYSTEM_SELECTORS, SYSTEMS, SystemEntry, Workload};
 use doorbell_schema::{Field, FieldKind, one_of};
-
-/// Fields that select a system and its machines. Help shows them for every system.
-const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 /// Most lines of a text that fits on one screen. A terminal may have fewer.
 const LINES: usize = 48;
@@ -120,7 +117,7 @@ fn have(entries: &[&SystemEntry], field: &Field) -> bool {
 /// Hides the options that none of these systems has. Returns `None` if the list of systems is empty, or if
 /// the command does not run systems.
 fn narrowed(command: Command, entries: &[&SystemEntry]) -> Option<Command> {
-    let is_other = |field: &&Field| !BESIDE.contains(&field.key) && !have(entries, field);
+    let is_other = |field: &&Field| !SYSTEM_SELECTORS.contains(&field.key) && !have(entries, field);
     let others = doorbell_lab::fields().into_iter().filter(is_other);
     let others: Vec<String> = others.flat_map(|field| field.all_flags()).map(|(name, ..)| name).collect();
     let runs_them = runs_systems(&command);
@@ -252,7 +249,7 @@ fn in_order(command: &Command, named: &[&SystemEntry], words: &[String]) -> Vec<
 /// The fields of these systems, before the fields that select them.
 fn of_systems(entries: &[&SystemEntry]) -> Vec<&'static Field> {
     let is_beside =
-        |field: &&Field| BESIDE.contains(&field.key) || field.key == "load" && have(entries, field);
+        |field: &&Field| SYSTEM_SELECTORS.contains(&field.key) || field.key == "load" && have(entries, field);
     let beside = doorbell_lab::fields().into_iter().filter(is_beside);
     distinct(entries.iter().flat_map(|entry| entry.fields.iter().copied()).chain(beside))
 }

@@ -129,9 +129,14 @@ fn about_p99<'a>(all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Va
         let given = max_time.and_then(|time| Duration::deserialize(time).ok());
         found.exceeds(given.unwrap_or(Timing::USUAL.max_time))
     };
-    let longer = if short.any(exceeds) { " Some rows also need a longer --max-time." } else { "" };
-    let add = "A p99 of - has fewer than 100 latencies beyond it: add --until p99, and no --duration.";
-    format!("{add}{longer}\n")
+    let (mut has_duration, mut needs_longer) = (false, false);
+    for (found, max_time) in short {
+        has_duration |= found.measured.ended == Ended::Duration;
+        needs_longer |= exceeds((found, max_time));
+    }
+    let no_duration = if has_duration { ", without --duration" } else { "" };
+    let longer = if needs_longer { " Some rows also need a longer --max-time." } else { "" };
+    format!("p99 is - if fewer than 100 latencies exceed it: add --until p99{no_duration}.{longer}\n")
 }
 
 /// Title of the reason for a star: an overload.

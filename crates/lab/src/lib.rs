@@ -25,8 +25,8 @@ pub mod vector_io;
 mod watch;
 
 pub use asked::{
-    Asked, SystemWorkload, both, designed, fields, say, system_fields, system_of, systems_with, usual_of,
-    usual_of_systems,
+    Asked, SYSTEM_SELECTORS, SystemWorkload, both, designed, fields, say, system_fields, system_of,
+    systems_with, usual_of, usual_of_systems,
 };
 pub use breakdown::{Breakdown, MeanStage, StageSide, TimedStage, TypicalOperation};
 pub use doorbell_programs::steady::{Ended, Pace, Warmed};

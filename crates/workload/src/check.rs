@@ -17,7 +17,8 @@ const MAX_QPS: u64 = 1 << 22;
 const MAX_DESTINATIONS: u64 = 1 << 24;
 /// Most bytes that all counters of a machine may span.
 const MAX_COUNTER_BYTES: u64 = 1 << 30;
-/// Most bytes of the payload buffers of all threads together, and of the counters of all machines.
+/// Maximum number of bytes of each of three sums: of the payload buffers of all threads, of the counters of
+/// all machines, and of the regions of all classes.
 const MAX_BYTES: u64 = 4 << 30;
 
 fn check_qps(all: u64) -> Result<(), WorkloadError> {
@@ -48,7 +49,7 @@ pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> 
 }
 
 impl Workload {
-    /// Checks that arrivals and think time fit the window.
+    /// Refuses arrivals, a rate, a think time and a window that exclude each other.
     pub(crate) fn check_pace(&self, r: &Resolved) -> Result<(), WorkloadError> {
         let think = self.think.unwrap_or(Duration::new(Span::ZERO));
         let windows = r.drain.then_some("drain is set");
@@ -56,8 +57,8 @@ impl Workload {
         arrivals.refuse(self.rate.unwrap_or(0), think, "threads", windows).map_err(WorkloadError::Invalid)?;
         match r.window() {
             Window::PerQp(operations) if think.span() > Span::ZERO => invalid(format!(
-                "think is {think}, but window_per_qp is {operations}: think applies to slots of a thread's \
-                 window, so use window"
+                "think is {think}, but window_per_qp is {operations}: a think time needs the option window \
+                 in place of window_per_qp"
             )),
             _ => Ok(()),
         }
@@ -65,7 +66,8 @@ impl Workload {
 }
 
 impl Resolved {
-    /// Checks that there are no more threads than cores and stacks.
+    /// Checks that a machine has a core for each of its threads, and that the run has at most [`MAX_THREADS`]
+    /// threads. If the workload places threads on a socket, the socket must have the cores.
     pub(crate) fn check_threads(&self, taking: &Taking<'_>) -> Result<(), WorkloadError> {
         let (what, of): (_, fn(&Profile) -> u32) =
             if self.is_placed() { ("socket", cores) } else { ("machine", Profile::all_cores) };
@@ -86,13 +88,13 @@ impl Resolved {
 
     pub(crate) fn check_counts(&self) -> Result<(), WorkloadError> {
         let threads = u64::from(self.machines) * u64::from(self.threads);
-        // This check keeps the sums of the next check small.
+        // After this check, the sums of the next check cannot overflow.
         check_qps(threads * u64::from(self.qps))?;
         check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
             return invalid(
-                "qps is 1, but all-to-all on connected QPs needs at least 2, because QP 0 of \
-                 machine 0 leads to machine 0"
+                "qps is 1, but all-to-all on connected QPs needs at least 2: the first QP of a thread of \
+                 machine 0 leads to machine 0 itself"
                     .into(),
             );
         }
@@ -190,7 +192,7 @@ impl Resolved {
         }
     }
 
-    /// QPs of all threads. Responders also have QPs, and all-to-all rounds their number up to whole rounds.
+    /// QPs of all threads, including responders. Some threads have more QPs than `qps` (`topology::qps`).
     fn all_qps(&self) -> u64 {
         let threads = (0..self.machines).flat_map(|m| (0..self.threads).map(move |t| (m, t)));
         threads.map(|(machine, thread)| u64::from(topology::qps(self, machine, thread))).sum()
@@ -209,7 +211,8 @@ impl Resolved {
         pairs * u64::from(self.threads) * u64::from(self.qps)
     }
 
-    /// Bytes of payload of all threads, if each thread has one buffer.
+    /// Bytes of the payload buffers of all threads. A thread has one buffer, as long as its longest
+    /// operation.
     fn payload_bytes(&self) -> u64 {
         let threads = u64::from(self.machines) * u64::from(self.threads);
         threads * u64::from(self.longest())

@@ -47,8 +47,8 @@ static LOAD: Field = Field::share(Share::of_millionths(100), Share::of_percent(1
     "Open loop: the rate, as a share of the rate of a closed loop with the same options, such as 70%",
 );
 
-/// Fields that every system has besides its own parameters.
-pub(super) const BESIDE: [&str; 5] = ["system", "design", "profile", "host", "set"];
+/// Fields that select a system and its machines. Every system has them besides its own parameters.
+pub const SYSTEM_SELECTORS: [&str; 5] = ["system", "design", "profile", "host", "set"];
 
 /// All fields: first the fields of verbs workloads and the load, then the fields that only systems have.
 pub fn fields() -> Vec<&'static Field> {
@@ -96,7 +96,7 @@ fn meant_beside(given: &Given, key: &str) -> Option<String> {
         entry.name == system || entry.design.is_some_and(|(does, _)| does == system.as_str())
     };
     let of_system = SYSTEMS.iter().filter(is_it).flat_map(|entry| entry.fields.iter().copied());
-    let beside = fields().into_iter().filter(|field| BESIDE.contains(&field.key));
+    let beside = fields().into_iter().filter(|field| SYSTEM_SELECTORS.contains(&field.key));
     let mut all: Vec<&'static Field> = Vec::new();
     for field in of_system.chain(beside) {
         if all.iter().all(|known| known.key != field.key) {

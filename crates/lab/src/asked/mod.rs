@@ -3,7 +3,9 @@
 mod fields;
 mod system_workload;
 
-pub use fields::{both, designed, fields, say, system_fields, systems_with, usual_of, usual_of_systems};
+pub use fields::{
+    SYSTEM_SELECTORS, both, designed, fields, say, system_fields, systems_with, usual_of, usual_of_systems,
+};
 pub(crate) use fields::{canonical, option};
 pub use system_workload::SystemWorkload;
 
@@ -11,7 +13,7 @@ use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
 use doorbell_workload::{Profiles, Workload, WorkloadError};
-use fields::{BESIDE, called};
+use fields::called;
 use std::fmt;
 
 /// A request of a user.
@@ -87,7 +89,8 @@ pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, Workload
             "with --system all machines are alike: a file must not have [[machine]] tables".into(),
         );
     }
-    let has = |key: &str| BESIDE.contains(&key) || entry.fields.iter().any(|field| field.key == key);
+    let has =
+        |key: &str| SYSTEM_SELECTORS.contains(&key) || entry.fields.iter().any(|field| field.key == key);
     match given.keys().find(|key| !has(key)) {
         Some(key) => invalid(format!("{} does not apply to {}", called(key), entry.name)),
         None => Ok(Some(entry)),

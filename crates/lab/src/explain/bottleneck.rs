@@ -65,15 +65,7 @@ fn evidence(lifts: &[(More, Gain)], best: Option<(More, Gain)>) -> String {
     };
     let next = lifts.iter().find(|(other, gain)| other.resource() != more.resource() && gain.is_more());
     let next = next.map_or(String::new(), |(more, gain)| format!(", {more} by {}", percent(gain.gain)));
-    format!("{} changes the rate by {}{next}", amount(more), percent(gain.gain))
-}
-
-/// Describes a [`More`] for use in a sentence, such as "10% more of cpu".
-fn amount(more: More) -> String {
-    match more {
-        More::Tenth(resource) => format!("10% more of {resource}"),
-        More::Times(resource, times) => format!("{times} times the {resource}"),
-    }
+    format!("{more} changes the rate by {}{next}", percent(gain.gain))
 }
 
 /// The bottleneck according to reruns. `lifts` are the gains, largest first. `best` is the noticeable gain
@@ -122,20 +114,19 @@ fn together(set: &Set, best: Option<(More, Gain)>, alone: &str) -> Bottleneck {
     let first = set.all[0].resource();
     let own =
         best.map(|(more, _)| more.resource()).filter(|own| set.all.iter().any(|m| m.resource() == *own));
-    let names: Vec<&str> = set.all.iter().map(|more| more.resource().name()).collect();
-    let more: Vec<String> = set.all.iter().map(More::to_string).collect();
+    let names = set.all.iter().map(|more| more.resource().name().to_owned()).collect();
     let text = format!(
-        "{} limit the rate together: {} at once change the rate by {}; {alone}",
-        listed(&names),
-        more.join(", "),
+        "{} limit the rate together: {} together change the rate by {}; {alone}",
+        listed(names),
+        listed(set.all.iter().map(More::to_string).collect()),
         percent(set.gain.gain),
     );
     Bottleneck::found(own.unwrap_or(first), text)
 }
 
 /// Joins names as in "a, b and c".
-fn listed(names: &[&str]) -> String {
-    match names {
+fn listed(names: Vec<String>) -> String {
+    match &names[..] {
         [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
         names => names.concat(),
     }
@@ -234,11 +225,7 @@ mod tests {
         for busy in [0.5, 0.97] {
             let cache = found(&[used(Part::PortOut, busy)], &[(CACHE, 3.0), (DMA, 0.05)], None);
             assert_eq!(cache.class_name(), "nic-qp-cache");
-            assert!(
-                cache
-                    .text
-                    .contains("2 times the nic-qp-cache changes the rate by +300.0%, dma-bw +10% by +5.0%")
-            );
+            assert!(cache.text.contains("nic-qp-cache x2 changes the rate by +300.0%, dma-bw +10% by +5.0%"));
         }
     }
 
@@ -267,7 +254,7 @@ mod tests {
         assert_eq!(both.class_name(), "dma-bw");
         assert!(
             both.text.starts_with(
-                "mmio-bw and dma-bw limit the rate together: mmio-bw +10%, dma-bw +10% at once change the \
+                "mmio-bw and dma-bw limit the rate together: mmio-bw +10% and dma-bw +10% together change the \
                  rate by +10.0%"
             ),
             "{}",

@@ -37,6 +37,21 @@ fn taking_up_an_idle_qp_costs_each_read_after_packets_of_another_qp() {
     }
 }
 
+/// In ping-pong, each message finds its QP idle, but no packet of another QP came before it.
+#[test]
+fn a_ping_pong_takes_as_long_over_rc_as_over_uc() {
+    let half = |message: &str, profile: &str| {
+        let toml =
+            format!("system = \"ping-pong\"\nsize = 8\nmessage = \"{message}\"\nprofile = \"{profile}\"");
+        let run = crate::nearest::run(&toml).expect("it goes together");
+        latency(&doorbell_lab::simulate(&run, &Control::quiet()).expect("a result"))
+    };
+    for profile in ["cib", "cx3", "cx"] {
+        let (rc, uc) = (half("write-rc", profile), half("write-uc", profile));
+        assert!((rc - uc).abs() < 1.0, "{profile}: {rc} ns over RC, {uc} ns over UC");
+    }
+}
+
 #[test]
 fn a_cqe_of_the_requester_costs_where_it_is_signalled() {
     let writes = |signal_every: u32, ns: u32| {

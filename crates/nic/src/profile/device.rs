@@ -136,8 +136,8 @@ section! {
         fetched_wqe: Span = "fetched_wqe_ns" Nanoseconds 0..=100000;
         /// Added for each line of the WQE after the first.
         extra_line: Span = "extra_line_ns" Nanoseconds 0..=100000;
-        /// Added for a READ if its QP had nothing queued or outstanding when the WQE came, and the NIC last sent a
-        /// packet of another QP.
+        /// Added for a READ if its QP had nothing queued or outstanding when the WQE came, and the NIC last
+        /// sent a packet of another QP.
         idle_qp: Span = "idle_qp_ns" Nanoseconds 0..=100000;
         /// Added for the first DMA read of a packet's payload.
         payload_dma: Span = "payload_dma_ns" Nanoseconds 0..=100000;

@@ -1,6 +1,7 @@
-//! Copiers. A copier marks the copies from and to the memory of one process. It has a copy record in the
-//! segment of that process, and the record shows whether a copy runs. So a process that revokes access to its
-//! memory can wait for the copy (`memory/copies.rs`).
+//! Copiers. A thread uses a copier to show that it copies bytes from or to the memory of one process. The
+//! copier sets a mark before the copy and removes the mark after it. The mark is a copy record in the segment
+//! of that process, its memory that all processes map. So a process that revokes access to its memory can
+//! wait until no copy runs (`memory/copies.rs`).
 
 use super::peer::Peer;
 use super::spare_copies::SpareCopies;
@@ -17,12 +18,14 @@ use std::sync::atomic::Ordering::*;
 pub(crate) struct CopyHolder {
     /// The number that identifies this process in copy records; not 0.
     pub(super) number: u32,
-    /// Whether a `global_fence` of another process acts on this process's threads.
+    /// Whether this process has registered for `global_fence`. Then membarrier(2), called by another process,
+    /// acts as a fence in all threads of this process.
     pub(super) takes_fence: bool,
 }
 
-/// Marks copies from and to the memory of one process. One thread at a time uses a copier: either the thread
-/// holds the lock of a queue, or the copier belongs to this thread alone.
+/// Marks copies from and to the memory of one process. Only one thread at a time may use a copier. If the
+/// copier belongs to a send or receive queue, the queue's lock ensures that. Other copiers belong to one
+/// thread.
 #[derive(Debug)]
 pub(crate) struct Copier {
     at: CopiedProcess,
@@ -91,8 +94,9 @@ impl Copier {
         matches!(&self.at, CopiedProcess::Peer(own) if Arc::ptr_eq(own, peer))
     }
 
-    /// Marks that a copy runs, until the result is dropped. The caller checks the rights of the copy after
-    /// this call.
+    /// Marks that a copy runs, until the result is dropped. The caller must check after this call, not
+    /// before, that the copy is allowed: then a process that revokes the right waits for the copy, or the
+    /// check fails.
     #[inline(always)]
     pub(crate) fn begin(self: &Arc<Self>) -> Copying<'_> {
         self.record().begin(self.fence);

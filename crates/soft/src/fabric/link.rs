@@ -29,14 +29,15 @@ use std::time::{Duration, Instant};
 
 /// Time after which a caller stops waiting for an answer.
 const GIVE_UP: Duration = Duration::from_millis(50);
-/// Most late answers that a link keeps. A further answer replaces the oldest answer, which no caller is
-/// expected to need any more.
+/// Maximum number of late answers that a link keeps. A further answer replaces the oldest answer, which no
+/// caller is expected to need any more.
 const LATE: usize = 1024;
 
 /// Identifies a work request among all work requests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The QP that the work request was posted to, and the generation of that QP number.
+    /// The QP that the work request was posted to, and the generation of the QP number, which tells the QP
+    /// from a destroyed QP with this number.
     pub(crate) qpn: u32,
     pub(crate) generation: u32,
     /// Number of the work request in its QP, in the order of posting.
@@ -66,8 +67,8 @@ impl ServedBytes {
     }
 }
 
-/// Identifies a request of a link: its work request, and the offset of the request's first byte in the work
-/// request's message.
+/// Identifies a request of a link. A link sends the message of a work request in parts, one request for each
+/// part. The name of a request is the work request's ticket, and the part's offset in the message.
 type Name = (Ticket, usize);
 
 /// The operand that a SEND carries besides its payload.
@@ -90,7 +91,7 @@ const SOLICITED: u32 = 1 << 1;
 const HAS_GRH: u32 = 1 << 2;
 /// Flag of a DELIVER: the operand is the rkey to invalidate, in network byte order.
 const INVALIDATES: u32 = 1 << 3;
-/// The lowest bit of the service level.
+/// Position of the service level in the flags of a DELIVER.
 const SL_AT: u32 = 8;
 
 /// Describes the delivery of a message that was sent in parts. It is encoded in the words of a DELIVER.
@@ -115,8 +116,8 @@ pub(crate) struct Delivery {
     pub(crate) len: u32,
     /// Number of the work request in the sending QP.
     pub(crate) number: u64,
-    /// The SRQ that an XRC message names. The SRQ belongs to the receiving process, while the receiving QP
-    /// may belong to a third process.
+    /// The SRQ that an XRC message names. The message goes to the process that owns the SRQ, which may
+    /// differ from the process that owns the QP `to`.
     pub(crate) srqn: Option<u32>,
 }
 
@@ -187,7 +188,8 @@ struct LinkRequests {
 #[derive(Debug)]
 pub(crate) struct Meeting {
     socket: OwnedFd,
-    /// The member that the process must be.
+    /// The expected entry of the registry. If the process identifies itself as another member, the meeting
+    /// fails.
     member: FabricMember,
     waited: bool,
 }
@@ -203,8 +205,8 @@ pub(crate) struct Met {
 }
 
 impl Meeting {
-    /// Connects to the slot's socket in an open folder, and asks the process to identify itself. `None` if no
-    /// process listens, or if its connection queue is full.
+    /// Connects to the socket of the registry's `slot` in `folder`, and asks the listening process to
+    /// identify itself. `None` if no process listens, or if its connection queue is full.
     pub(crate) fn begin(folder: &File, slot: u32, member: FabricMember) -> io::Result<Option<Meeting>> {
         let socket = match wire::connect(folder, slot) {
             Ok(socket) => socket,
@@ -260,7 +262,7 @@ impl Link {
         lock(&self.socket).clone()
     }
 
-    /// Writes the pieces to a region of the peer. The last piece is written last.
+    /// Writes the pieces to a region of the peer. The last piece becomes visible after all others.
     pub(crate) fn write(
         &self,
         ticket: Ticket,
@@ -365,8 +367,8 @@ impl Link {
         self.reached(ticket).is_some()
     }
 
-    /// Whether the link has an outstanding request of another work request of the ticket's QP. The ticket's
-    /// work request must then wait, because the requests of a QP are carried out in order.
+    /// Whether an earlier work request of the ticket's QP still waits for an answer. The ticket's work
+    /// request must then wait, because the work requests of a QP are carried out in order.
     #[cold]
     pub(crate) fn is_behind(&self, ticket: Ticket) -> bool {
         let mut asked = lock(&self.asked);
@@ -374,8 +376,8 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte of the message at which a work request continues. `None` if none of its requests is
-    /// outstanding or was answered late.
+    /// The byte of the message at which a retried work request continues: the offset of its last request. The
+    /// request is outstanding, or its late answer is kept. `None` if there is no such request.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
@@ -419,8 +421,8 @@ impl Link {
     /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
     /// request. Fails with `Gone` if the answer has not arrived.
     ///
-    /// The answer is kept for a later call. Only an answer with the data of a READ is dropped, because the
-    /// READ can be repeated. The answer to request `name` is kept in any case.
+    /// The answer is kept if the caller is about to repeat this request (`name`), or if the answer has no
+    /// data. Other answers have the data of a READ, which can be repeated, and are dropped.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

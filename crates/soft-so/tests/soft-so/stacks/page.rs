@@ -9,7 +9,7 @@ use std::process::Command;
 const NOT: [(&str, &str); 10] = [
     (
         "`rping`, sometimes at its end",
-        "After rping closed its event channel, one of its threads can ask for an event, and prints an error. A NIC disconnects more slowly.",
+        "After rping closed its event channel, one of its threads can ask for an event, and prints an error. A NIC disconnects more slowly, so this hardly happens there.",
     ),
     (
         "`fio --verb=send`, sometimes",
@@ -26,7 +26,7 @@ const NOT: [(&str, &str); 10] = [
     ("`udpong`", "The client never ends, for an unknown reason."),
     (
         "`oshrun` without `--mca memory ^patcher`",
-        "Open MPI 4.1.4 calls a hook of a module that it has unloaded, when a thread of PMIx ends.",
+        "When a thread of PMIx ends, Open MPI 4.1.4 calls a hook of a module that it has unloaded.",
     ),
     ("`iscsi-test-cu iser:`", "libiscsi 1.19.0 crashes in a thread of its own. The reason is unknown."),
     (
@@ -47,19 +47,19 @@ const NOT: [(&str, &str); 10] = [
 const UNTESTED: [(&str, &str); 7] = [
     (
         "`dtest` of dapl2-utils 2.1.10",
-        "It runs by hand, with all three providers. Its TCP port is fixed, so two runs of the tests would collide.",
+        "A run by hand passed, with all three providers of dapl2-utils. Its TCP port is fixed, so two runs of the tests would collide.",
     ),
-    ("UCXX, Dask and commux of PyPI", "The UCX of these wheels has no transport of verbs."),
+    ("UCXX, Dask and commux of PyPI", "The UCX in these wheels has no verbs transport."),
     ("nvmeof and spdk of PyPI", "Both need a target of NVMe over RDMA, which no package contains."),
     ("NFS-Ganesha and GlusterFS of Debian", "Their packages have no RDMA."),
     ("oneCCL 2022.2.0 of PyPI", "Its wheel of 92 MB is too large for a test. It was not tried."),
     (
         "MPICH 5.0.2 and Open MPI 5.0.11 of PyPI, jucx 1.12.1 of Maven",
-        "They run by hand, by UCX. Both MPIs also run by libfabric (`verbs;ofi_rxm`).",
+        "Runs by hand passed, over UCX. Both MPIs also ran over libfabric (`verbs;ofi_rxm`).",
     ),
     (
         "InfiniStore 0.2.35 of PyPI",
-        "It runs by hand with uvloop 0.21.0. It needs numpy, and newer uvloop aborts it.",
+        "A run by hand passed, with uvloop 0.21.0. It needs numpy, and newer uvloop aborts it.",
     ),
 ];
 
@@ -95,18 +95,16 @@ fn page(version: impl Fn(&str) -> String) -> String {
          This page lists unmodified programs that tests run on the software NIC, and programs that fail on it.\n\n\
          - **Programs** are packages of Debian or PyPI. `doorbell run` starts servers and clients. All transports\n  \
          except RDMA are off, but Mooncake and PeerCache cannot switch off TCP.\n\
-         - **Success.** A run succeeds if the software NIC counts at least the table's bytes on the table's transport.\n  \
-         As a cross-check, the first run of each package, except Mooncake's and PeerCache's, must fail without\n  \
-         Doorbell's library. The test omits the cross-check if the kernel has an RDMA device.\n\
-         - **Time.** A late RECV costs [as much time as on a NIC](run-errors.md#timers). Only `qperf rc_bw` gets [RNR\n  \
-         NAKs](glossary.md#rnr): some 15, each with a wait of 0.64 ms.\n\
+         - **Success.** Each row of the table is a run. It succeeds if the software NIC carries at least the row's\n  \
+         bytes on the row's transport. The first run of each package is repeated without Doorbell's library, and\n  \
+         must fail. Mooncake, PeerCache, and machines with an RDMA device skip this check.\n\
+         - **Time.** [RNR timers](run-errors.md#timers) take as long as on a NIC. They slow down only `qperf rc_bw`:\n  \
+         some 15 waits of 0.64 ms.\n\
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages\n  \
-         that are not installed. First, `cargo xtask test` installs packages of PyPI, and as root of Debian.\n  \
-         Their services start only at the next boot: `systemctl disable tgt` prevents that.\n\n\
-         Other tests run a TCP program under librspreload (`rspreload.rs`), and programs under AddressSanitizer,\n\
-         ThreadSanitizer and other allocators (`runtimes.rs`). `net_ib.c` makes the verbs calls of NCCL's network\n\
-         plugin. More tests run ibverbs-utils and perftest without rdma_cm (`programs.rs`), and rdma-core's pyverbs\n\
-         tests (`pyverbs.rs`).\n\n\
+         that are not installed. `cargo xtask test` installs packages of PyPI before the tests, and as root also\n  \
+         packages of Debian. The package tgt starts a service at the next boot, unless you disable it.\n\n\
+         Other tests run librspreload, ibverbs-utils, perftest without rdma_cm, rdma-core's pyverbs tests, the verbs\n\
+         calls of NCCL's network plugin, and programs under sanitizers and other allocators.\n\n\
          <!-- programs, made by a test -->\n\
          | package | version | transport | bytes at least | the client's command |\n|---|---|---|---|---|\n",
     );
