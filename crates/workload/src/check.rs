@@ -28,7 +28,7 @@ fn check_qps(all: u64) -> Result<(), WorkloadError> {
     }
 }
 
-/// Checks the total demand of classes of threads. Each class has passed its own checks.
+/// Checks the total demand of classes of threads.
 pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> {
     check_qps(classes.iter().map(Resolved::all_qps).sum())?;
     let destinations: u64 = classes.iter().map(Resolved::destinations).sum();
@@ -117,7 +117,8 @@ impl Resolved {
         Ok(())
     }
 
-    /// Checks that window, batches and signals fit together and into queues of at most `limit` work requests.
+    /// Checks that window, batches and signals go together, and that queues of `limit` work requests hold the
+    /// window.
     pub(crate) fn check_window(&self, lanes: u32, limit: u32, why: &str) -> Result<(), WorkloadError> {
         let (name, window) = match self.window() {
             Window::PerThread(operations) => ("window", operations),
@@ -192,7 +193,8 @@ impl Resolved {
         }
     }
 
-    /// QPs of all threads, including responders. Some threads have more QPs than `qps` (`topology::qps`).
+    /// QPs of all threads, including responders. A thread can have more QPs than the option `qps`
+    /// says, for example as a responder.
     fn all_qps(&self) -> u64 {
         let threads = (0..self.machines).flat_map(|m| (0..self.threads).map(move |t| (m, t)));
         threads.map(|(machine, thread)| u64::from(topology::qps(self, machine, thread))).sum()

@@ -122,7 +122,7 @@ fn counts(f: &mut Formatter<'_>, c: &Counts, limit: Option<&Limit>, place: &str)
     }
     match limit {
         Some(limit) => {
-            writeln!(f, "  limit       {:.1} Mops, {}: {}", limit.mops, limit.resource, limit.text)
+            writeln!(f, "  limit       {:.1} Mops by {}: {}", limit.mops, limit.resource, limit.text)
         }
         None => Ok(()),
     }

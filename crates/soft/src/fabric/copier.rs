@@ -1,7 +1,7 @@
 //! Copiers. A thread uses a copier to show that it copies bytes from or to the memory of one process. The
-//! copier sets a mark before the copy and removes the mark after it. The mark is a copy record in the segment
-//! of that process, its memory that all processes map. So a process that revokes access to its memory can
-//! wait until no copy runs (`memory/copies.rs`).
+//! copier sets a mark before the copy and removes the mark after it. The mark is a copy record. It lies in
+//! the segment of the process whose memory is copied: shared memory that all processes of the fabric map. So
+//! a process that revokes access to its memory can wait until no copy runs (`memory/copies.rs`).
 
 use super::peer::Peer;
 use super::spare_copies::SpareCopies;

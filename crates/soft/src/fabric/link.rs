@@ -1,5 +1,6 @@
 //! The link to the service thread of a peer. This process cannot access the peer's memory itself, so it sends
-//! requests to the service thread.
+//! requests to the service thread. A WRITE, READ or atomic is a request for each part of its bytes. A SEND is
+//! a request PART for each part of its message, and then a request DELIVER.
 //!
 //! A link has at most one outstanding request. A caller waits for the answer:
 //! - The wait begins when the request is sent.
@@ -36,9 +37,9 @@ const LATE: usize = 1024;
 /// Identifies a work request among all work requests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The QP that the work request was posted to, and the generation of the QP number, which tells the QP
-    /// from a destroyed QP with this number.
+    /// Number of the QP that the work request was posted to.
     pub(crate) qpn: u32,
+    /// Generation of this number: it changes when another QP gets the number of a destroyed QP.
     pub(crate) generation: u32,
     /// Number of the work request in its QP, in the order of posting.
     pub(crate) number: u64,
@@ -54,7 +55,8 @@ pub(crate) struct ServedBytes {
 }
 
 impl ServedBytes {
-    /// The words of a request for the bytes from `at` on. `first` and `second` are words 2 and 3.
+    /// The words of a request for the part of the message that begins at byte `at`. Two words depend on the
+    /// kind of the request.
     fn words(self, at: usize, [first, second]: [u64; 2]) -> [u64; 6] {
         let (qpn, generation) = self.to;
         let to = u64::from(qpn) | u64::from(generation) << 32;
@@ -356,12 +358,12 @@ impl Link {
         Ok(())
     }
 
-    /// Whether a request is outstanding that no caller waits for.
+    /// Whether a caller has stopped waiting for an answer that has not arrived yet.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.asked).left.is_some()
     }
 
-    /// Whether a request of this work request is outstanding, or its answer came late.
+    /// Whether the last request of this work request is outstanding, or has a late answer.
     #[cold]
     pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {
         self.reached(ticket).is_some()
@@ -376,16 +378,16 @@ impl Link {
         other && self.take_left(&mut asked, None).is_err()
     }
 
-    /// The byte of the message at which a retried work request continues: the offset of its last request. The
-    /// request is outstanding, or its late answer is kept. `None` if there is no such request.
+    /// The byte of the message at which a retried work request continues: the offset of its request that is
+    /// outstanding or has a late answer. `None` without such a request.
     fn reached(&self, ticket: Ticket) -> Option<usize> {
         let asked = lock(&self.asked);
         let left = asked.left.iter().chain(asked.late.iter().map(|(name, _)| name));
         left.filter(|(of, _)| *of == ticket).map(|(_, at)| *at).next()
     }
 
-    /// Sends a request and waits at most 50 ms for the answer. If an earlier call has sent this request, the
-    /// call returns the late answer and does not send the request again.
+    /// Sends a request and waits at most 50 ms for the answer. If an earlier attempt has sent this
+    /// request and its answer came late, `ask` returns the late answer and sends nothing.
     ///
     /// Fails with `Gone` in three cases: the answer does not arrive in time, an earlier request is still
     /// outstanding, or the peer has exited.
@@ -421,8 +423,8 @@ impl Link {
     /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
     /// request. Fails with `Gone` if the answer has not arrived.
     ///
-    /// The answer is kept if the caller is about to repeat this request (`name`), or if the answer has no
-    /// data. Other answers have the data of a READ, which can be repeated, and are dropped.
+    /// An answer without data is kept for a later call. An answer with the data of a READ is kept only if its
+    /// request is `name`, which the caller repeats now. Otherwise the READ is sent again later.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 const NOT: [(&str, &str); 10] = [
     (
         "`rping`, sometimes at its end",
-        "After rping closed its event channel, one of its threads can ask for an event, and prints an error. A NIC disconnects more slowly, so this hardly happens there.",
+        "After rping closed its event channel, one of its threads can ask for an event, and prints an error.",
     ),
     (
         "`fio --verb=send`, sometimes",
@@ -39,7 +39,7 @@ const NOT: [(&str, &str); 10] = [
     ),
     (
         "`starway` of PyPI with UCX 1.13.1",
-        "UCX aborts after all messages when the client closes. Starway needs UCX 1.18.",
+        "All messages arrive. Then UCX aborts, when the client closes. Starway needs UCX 1.18.",
     ),
 ];
 
@@ -96,8 +96,8 @@ fn page(version: impl Fn(&str) -> String) -> String {
          - **Programs** are packages of Debian or PyPI. `doorbell run` starts servers and clients. All transports\n  \
          except RDMA are off, but Mooncake and PeerCache cannot switch off TCP.\n\
          - **Success.** Each row of the table is a run. It succeeds if the software NIC carries at least the row's\n  \
-         bytes on the row's transport. The first run of each package is repeated without Doorbell's library, and\n  \
-         must fail. Mooncake, PeerCache, and machines with an RDMA device skip this check.\n\
+         bytes on the row's transport. The first run of each package is tried again without Doorbell's\n  \
+         library. This attempt must fail. Mooncake, PeerCache, and machines with an RDMA device skip this check.\n\
          - **Time.** [RNR timers](run-errors.md#timers) take as long as on a NIC. They slow down only `qperf rc_bw`:\n  \
          some 15 waits of 0.64 ms.\n\
          - **Test.** `crates/soft-so/tests/soft-so/stacks` runs the programs and writes this page. It skips packages\n  \
