@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 use doorbell_lab::{SYSTEM_SELECTORS, SYSTEMS, SystemEntry, Workload};
 use doorbell_schema::{Field, FieldKind, one_of};
 
-/// Most lines of a text that fits on one screen. A terminal may have fewer.
+/// Maximum number of lines of a text that fits on one screen. A terminal may have fewer.
 const LINES: usize = 48;
 
 /// Lines below which a screen only names the options of the command.
@@ -336,7 +336,7 @@ fn sentence(text: &str) -> String {
     text[..end.unwrap_or(text.len())].to_owned()
 }
 
-/// Most names of a field that are listed on one screen.
+/// Maximum number of names of a field that are listed on one screen.
 const NAMED: usize = 8;
 
 /// The description of a field, its names, and its whole usual value: with systems, their own.

@@ -136,7 +136,7 @@ fn about_p99<'a>(all: impl Iterator<Item = (&'a Found, Option<&'a serde_json::Va
     }
     let no_duration = if has_duration { ", without --duration" } else { "" };
     let longer = if needs_longer { " Some rows also need a longer --max-time." } else { "" };
-    format!("p99 is missing if fewer than 100 latencies exceed it: add --until p99{no_duration}.{longer}\n")
+    format!("Where p99 is missing, the run is too short for it: add --until p99{no_duration}.{longer}\n")
 }
 
 /// Title of the reason for a star: an overload.

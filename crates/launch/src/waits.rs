@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*, fence};
 use std::time::Duration;
 
-/// Most bytes of the explanations of a process.
+/// Maximum number of bytes of the explanations of a process.
 const ROOM: usize = 4096;
 /// The waits of a process are printed for this time after its last record. The process may have been killed
 /// by the signal that the launcher sees, or may have become another program by execve(2). On a busy machine

@@ -162,8 +162,8 @@ impl Pcie {
         bytes.div_ceil(self.max_payload)
     }
 
-    /// Most bytes of useful data per second that DMA reads can bring: every completion is full, and only TLP
-    /// headers are overhead (ATC'16, 5.2.1).
+    /// Maximum number of bytes of useful data per second that DMA reads can bring: every completion is full,
+    /// and only TLP headers are overhead (ATC'16, 5.2.1).
     pub fn dma_read_bytes_per_s(&self) -> f64 {
         let full = f64::from(self.read_completion);
         self.bytes_per_s() as f64 * full / (full + f64::from(self.completion_header))

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Fewest significant digits that a number shows.
 const SIGNIFICANT: i32 = 3;
-/// Most decimals that a number shows; a smaller number shows as zero.
+/// Maximum number of decimals that a number shows; a smaller number shows as zero.
 const MOST_DECIMALS: i32 = 12;
 
 /// A number with at least the given decimals, and more if three significant digits need them.

@@ -86,7 +86,7 @@ pub(crate) const INTERFACE: &CStr = c"lo";
 pub(crate) const MAX_QP: usize = 1 << 16;
 const _: () = assert!(MAX_QP <= SLOTS * (QPS_IN_SLOT.end - QPS_IN_SLOT.start) as usize);
 
-/// Most address handles of a process.
+/// Maximum number of address handles of a process.
 pub(crate) const MAX_AH: usize = 1 << 16;
 
 /// Prefix of link-local addresses.

@@ -17,7 +17,7 @@ pub struct SendShape {
     pub state: QpState,
     /// Most SGEs of a send work request.
     pub max_send_sge: u32,
-    /// Most bytes of inline payload.
+    /// Maximum number of bytes of inline payload.
     pub max_inline_data: u32,
     /// Path MTU; on UD the port's MTU.
     pub path_mtu: Mtu,

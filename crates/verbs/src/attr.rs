@@ -136,7 +136,7 @@ pub struct GlobalRoute {
     pub sgid_index: u8,
     /// Flow label.
     pub flow_label: FlowLabel,
-    /// Most hops that packets may take.
+    /// Maximum number of hops that packets may take.
     pub hop_limit: u8,
     /// Traffic class.
     pub traffic_class: u8,

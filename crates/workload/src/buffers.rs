@@ -9,13 +9,14 @@ use doorbell_verbs::{GRH_BYTES, QpType};
 /// Bytes of a cache line. Buffers of different operations do not share one.
 const LINE: u64 = 64;
 
-/// Most bytes of a thread's buffers if no region is given. If these are too few, operations share buffers.
+/// Maximum number of bytes of a thread's buffers if no region is given. If these are too few, operations
+/// share buffers.
 const BUFFER_BYTES: u64 = 1 << 20;
 
 /// Padding before the GRH of a UD message. The payload, which follows the GRH, then begins at a line.
 const GRH_PAD: u64 = LINE - GRH_BYTES as u64;
 
-/// Most bytes that the regions of all threads take together.
+/// Maximum number of bytes that the regions of all threads take together.
 const MAX_REGIONS: u64 = 4 << 30;
 
 /// The byte of a line at which buffers begin.

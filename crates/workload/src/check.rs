@@ -8,14 +8,14 @@ use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration};
 use doorbell_verbs::{QpType, Span};
 
-/// Most threads of a run. A thread's stack and the stack's guard page are two memory mappings. Linux allows a
-/// process 65530 mappings.
+/// Maximum number of threads of a run. A thread's stack and the stack's guard page are two memory mappings.
+/// Linux allows a process 65530 mappings.
 const MAX_THREADS: u64 = 30_000;
 /// Most QPs of a run.
 const MAX_QPS: u64 = 1 << 22;
-/// Most destinations of all UD QPs of a run together.
+/// Maximum number of destinations of all UD QPs of a run together.
 const MAX_DESTINATIONS: u64 = 1 << 24;
-/// Most bytes that all counters of a machine may span.
+/// Maximum number of bytes that all counters of a machine may span.
 const MAX_COUNTER_BYTES: u64 = 1 << 30;
 /// Maximum number of bytes of each of three sums: of the payload buffers of all threads, of the counters of
 /// all machines, and of the regions of all classes.
@@ -93,8 +93,8 @@ impl Resolved {
         check_together(std::slice::from_ref(self))?;
         if self.pattern == Pattern::AllToAll && self.transport != QpType::Ud && self.qps < 2 {
             return invalid(
-                "qps is 1, but all-to-all on connected QPs needs at least 2: the first QP of a thread of \
-                 machine 0 leads to machine 0 itself"
+                "qps is 1, but all-to-all on connected QPs needs at least 2: with 1, a thread of machine 0 \
+                 would have a QP to its own machine only"
                     .into(),
             );
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most items of a mix.
+/// Maximum number of items of a mix.
 const MOST_ITEMS: usize = 64;
 
 /// The syntax of mixes.

@@ -12,9 +12,9 @@ const UD_RECVS: std::ops::RangeInclusive<u64> = 256..=1024;
 /// Limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Most work requests of a queue.
+    /// Maximum number of work requests of a queue.
     pub max_qp_wr: u32,
-    /// Most entries of a CQ.
+    /// Maximum number of entries of a CQ.
     pub max_cqe: u32,
 }
 
@@ -66,7 +66,7 @@ fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 
     wanted.next_multiple_of(RECV_BATCH.into()).min(most.into()) as u32
 }
 
-/// Most completions of sends that can wait in a CQ that `qps` QPs share.
+/// Maximum number of completions of sends that can wait in a CQ that `qps` QPs share.
 fn send_cqe(w: &Resolved, qps: u32) -> u64 {
     let (qps, s) = (u64::from(qps), w.signal_every);
     match w.window() {

@@ -291,9 +291,9 @@ fn needed_window(signal_every: u32, batch: u32) -> u32 {
 
 /// Limits of the devices of the posting machines.
 struct Room {
-    /// Most work requests of a queue.
+    /// Maximum number of work requests of a queue.
     queue: u32,
-    /// Most completions of a CQ. The next field is the share of each QP of a thread.
+    /// Maximum number of completions of a CQ. The next field is the share of each QP of a thread.
     cq: u32,
     cq_share: u32,
 }

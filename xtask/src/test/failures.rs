@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-/// Most lines and columns of a failed test's messages that are repeated.
+/// Maximum numbers of lines and columns of a failed test's messages that are repeated.
 const LINES: usize = 12;
 const COLUMNS: usize = 300;
 

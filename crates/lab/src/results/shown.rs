@@ -327,7 +327,7 @@ fn reached(due: &Due, measurement: &Measurement) -> f64 {
     observed(due, measurement, measurement.end()).map_or(0.0, |seen| seen.rate() * 1e12)
 }
 
-/// Most decimals of a rate.
+/// Maximum number of decimals of a rate.
 const DECIMALS: usize = 9;
 
 /// Two numbers with at least two decimals, and with more if they would look equal.

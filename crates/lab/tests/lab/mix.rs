@@ -121,7 +121,7 @@ fn bounds_of_a_mix_are_weighted_sums_by_item() {
         assert!((of_writes / mix.capacity * write - 0.25).abs() < 1e-9, "{text}: {of_writes}");
     }
     // The directions of a link are separate: READs fill one, WRITEs fill the other.
-    let out = least("mix = \"read/4096:1,write/4096:1\"", "ports out of machine 0").mops;
-    let alone = least("mix = \"read/4096:1\"", "ports out of machine 0").mops;
+    let out = least("mix = \"read/4096:1,write/4096:1\"", "outbound through 2 ports of machine 0").mops;
+    let alone = least("mix = \"read/4096:1\"", "outbound through 2 ports of machine 0").mops;
     assert!(out > 1.9 * alone, "{out} {alone}");
 }

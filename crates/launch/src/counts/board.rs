@@ -21,7 +21,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
-/// Most bytes of a board.
+/// Maximum number of bytes of a board.
 const BYTES: u64 = 64 << 30;
 /// Alignment of allocations, in bytes: a cache line.
 const ALIGN: u64 = 64;

@@ -18,9 +18,9 @@ const PAGE: u64 = 4096;
 /// Costs of kernel TCP; times are in picoseconds. [`Tcp`] describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpCost {
-    /// Most bytes of data in a frame.
+    /// Maximum number of bytes of data in a frame.
     pub mss: u32,
-    /// Most bytes of data that TCP hands to the NIC at once, in whole frames.
+    /// Maximum number of bytes of data that TCP hands to the NIC at once, in whole frames.
     pub most: u32,
     /// Entering the kernel, reaching the socket, and returning.
     pub call: u64,

@@ -343,15 +343,15 @@ impl<'a> Bounds<'a> {
     /// The bound of the direction that an operation uses more.
     fn link(&self) -> Limit {
         let (out, into) = (self.out(), self.back());
-        if out.sum() >= into.sum() { self.link_of("out of", out) } else { self.link_of("into", into) }
+        if out.sum() >= into.sum() { self.link_of("outbound", out) } else { self.link_of("inbound", into) }
     }
 
     fn link_out_of(&self) -> Limit {
-        self.link_of("out of", self.out())
+        self.link_of("outbound", self.out())
     }
 
     fn link_into(&self) -> Limit {
-        self.link_of("into", self.back())
+        self.link_of("inbound", self.back())
     }
 
     /// Bytes that leave by the ports.
@@ -367,7 +367,7 @@ impl<'a> Bounds<'a> {
     fn link_of(&self, way: &str, terms: Terms) -> Limit {
         let (ports, machines) = (self.ports.min(self.mix.threads), self.group.machines as f64);
         let text = format!(
-            "{} {way} {}, {} bytes per operation",
+            "{way} through {} of {}, {} bytes per operation",
             counted(ports.into(), "port"),
             self.group.who,
             Digits(terms.sum() / machines, 1)

@@ -20,7 +20,8 @@ impl Crowd {
         Crowd { all: machines * each, most: each }
     }
 
-    /// Most units that these QPs or flows keep busy, on `machines` machines with `units` units each.
+    /// Maximum number of units that these QPs or flows keep busy, on `machines` machines with `units` units
+    /// each.
     pub(super) fn busy(&self, machines: u64, units: u32) -> u64 {
         self.all.min(machines * u64::from(units).min(self.most))
     }

@@ -53,11 +53,11 @@ section! {
         request_header: u32 = "request_header_bytes" Bytes 0..=64;
         /// Header of a read completion TLP in bytes (P_c).
         completion_header: u32 = "completion_header_bytes" Bytes 0..=64;
-        /// Most payload bytes of a read completion (C_rc).
+        /// Maximum number of payload bytes of a read completion (C_rc).
         read_completion: u32 = "read_completion_bytes" Bytes 64..=4096;
-        /// Most bytes of one read request.
+        /// Maximum number of bytes of one read request.
         max_read_request: u32 = "max_read_request_bytes" Bytes 64..=4096;
-        /// Most payload bytes of a DMA write TLP.
+        /// Maximum number of payload bytes of a DMA write TLP.
         max_payload: u32 = "max_payload_bytes" Bytes 64..=4096;
         /// Thousandths of a byte that link-layer packets (DLLPs) add per TLP, each way.
         dllp_millibytes: u64 = "dllp_millibytes_per_tlp" Count 0..=64000;

@@ -13,7 +13,7 @@ section! {
         mtu: u32 = "mtu_bytes" Bytes 576..=9000;
         /// Whether the NIC cuts large segments into frames (TSO).
         segmentation_offload: bool = "segmentation_offload" Flag 0..=1;
-        /// Most frames that the driver's poll merges into a segment (GRO); 1: it does not merge.
+        /// Maximum number of frames that the driver's poll merges into a segment (GRO); 1: it does not merge.
         merged_frames: u32 = "merged_frames" Count 1..=44;
         /// Bytes that a socket holds until they are acknowledged.
         send_buffer: u64 = "send_buffer_bytes" Bytes 4096..=67108864;

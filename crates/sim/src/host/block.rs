@@ -23,8 +23,8 @@ pub(super) enum Block {
     Touched(Touched<u8, PART>),
 }
 
-/// Most bytes that a block of `len` and the states of its lines take, after `accesses` accesses of `each`
-/// bytes.
+/// Maximum number of bytes that a block of `len` and the states of its lines take, after `accesses` accesses
+/// of `each` bytes.
 pub(super) fn bytes(len: u64, accesses: u64, each: u64) -> u64 {
     let with_lines = |bytes: u64| bytes + bytes / 4;
     if len <= LARGEST as u64 {

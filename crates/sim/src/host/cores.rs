@@ -5,7 +5,7 @@ use crate::core::ps::Ps;
 use crate::core::queue::Packed;
 use std::collections::VecDeque;
 
-/// Most cores of a machine: as many as a [`super::CoreSet`] can tell apart.
+/// Maximum number of cores of a machine: as many as a [`super::CoreSet`] can tell apart.
 pub(crate) const MAX_CORES: u32 = 256;
 
 /// An MMIO write that has not left its core.

@@ -71,8 +71,8 @@ impl CachedLines {
     }
 }
 
-/// Most lines of an allocation that stores the states of all its lines: 128 MB, with 32 MB of states. Larger
-/// allocations store states and bytes only of touched lines.
+/// Maximum number of lines of an allocation that stores the states of all its lines: 128 MB, with 32 MB of
+/// states. Larger allocations store states and bytes only of touched lines.
 const MANY: usize = 1 << 21;
 /// Number of lines of a larger allocation that are created together, with their states and their bytes. The
 /// states take 64 bytes, a cache line of the simulating processor.

@@ -12,7 +12,7 @@ use crate::core::ps::Ps;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoreSet(u32);
 
-/// Most cores that are stored by number.
+/// Maximum number of cores that are stored by number.
 const FEW: u32 = 3;
 const NUMBERS: u32 = 0xff_ffff;
 const COUNT: u32 = 24;

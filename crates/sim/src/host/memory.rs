@@ -34,8 +34,8 @@ pub(crate) struct HostMemory {
     pages: u32,
 }
 
-/// Most bytes of the simulator's own memory that an allocation of `len` bytes takes, after `accesses`
-/// accesses of `each` bytes at random places.
+/// Maximum number of bytes of the simulator's own memory that an allocation of `len` bytes takes, after
+/// `accesses` accesses of `each` bytes at random places.
 pub fn memory_bytes(len: u64, accesses: u64, each: u64) -> u64 {
     block::bytes(len, accesses, each)
 }

@@ -56,7 +56,7 @@ pub(crate) struct Outgoing {
     edge: u64,
     /// Whether the program has ended this direction.
     ends: bool,
-    /// Most bytes of a frame, and of a segment.
+    /// Maximum number of bytes of a frame, and of a segment.
     mss: u32,
     most: u32,
 }

@@ -6,7 +6,7 @@ use crate::core::index::{CoreId, MachineId, ThreadId};
 use crate::core::ps::Ps;
 use crate::host::CoreSet;
 
-/// Most threads that the description of a deadlock names.
+/// Maximum number of threads that the description of a deadlock names.
 const MOST_NAMED: usize = 4;
 
 impl World {

@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Most connection requests at a listener whose events the program has not fetched (the kernel's
+/// Maximum number of connection requests at a listener whose events the program has not fetched (the kernel's
 /// `max_backlog`).
 const MAX_BACKLOG: u32 = 1024;
 /// REJ reason that a program may give besides [`CONSUMER_REJECT`]: a vendor option is not supported.

@@ -133,9 +133,9 @@ pub(super) struct Options {
 /// The numbers of READs and atomics that may be outstanding on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CmReads {
-    /// Most outstanding requests of the other side.
+    /// Maximum number of outstanding requests of the other side.
     pub(super) responder: u8,
-    /// Most outstanding requests of this side.
+    /// Maximum number of outstanding requests of this side.
     pub(super) initiator: u8,
 }
 

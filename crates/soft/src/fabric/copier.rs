@@ -1,7 +1,6 @@
-//! Copiers. A thread uses a copier to show that it copies bytes from or to the memory of one process. The
-//! copier sets a mark before the copy and removes the mark after it. The mark is a copy record. It lies in
-//! the segment of the process whose memory is copied: shared memory that all processes of the fabric map. So
-//! a process that revokes access to its memory can wait until no copy runs (`memory/copies.rs`).
+//! Copiers. While a thread copies bytes from or to the memory of a process, its copier shows this in a copy
+//! record. A copier has one record, which lies in the segment (the shared memory) of that process. So a
+//! process that revokes access to its memory can wait until no copy runs (`memory/copies.rs`).
 
 use super::peer::Peer;
 use super::spare_copies::SpareCopies;
@@ -34,7 +33,7 @@ pub(crate) struct Copier {
     fence: CopyFence,
 }
 
-/// The process from and to which a copier's copies go.
+/// The process whose memory a copier's copies read or write.
 #[derive(Debug)]
 enum CopiedProcess {
     This(&'static SpareCopies),

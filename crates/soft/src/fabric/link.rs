@@ -1,6 +1,6 @@
 //! The link to the service thread of a peer. This process cannot access the peer's memory itself, so it sends
-//! requests to the service thread. A WRITE, READ or atomic is a request for each part of its bytes. A SEND is
-//! a request PART for each part of its message, and then a request DELIVER.
+//! requests to the service thread. A long WRITE or READ becomes several requests, one for each part. A SEND
+//! becomes a request PART for each part of its message, and then a request DELIVER.
 //!
 //! A link has at most one outstanding request. A caller waits for the answer:
 //! - The wait begins when the request is sent.
@@ -91,7 +91,7 @@ const HAS_IMM: u32 = 1;
 const SOLICITED: u32 = 1 << 1;
 /// Flag of a DELIVER: see [`Delivery::has_grh`].
 const HAS_GRH: u32 = 1 << 2;
-/// Flag of a DELIVER: the operand is the rkey to invalidate, in network byte order.
+/// Flag of a DELIVER: the operand is the rkey to invalidate. Its bytes are swapped, as in immediate data.
 const INVALIDATES: u32 = 1 << 3;
 /// Position of the service level in the flags of a DELIVER.
 const SL_AT: u32 = 8;
@@ -358,12 +358,12 @@ impl Link {
         Ok(())
     }
 
-    /// Whether a caller has stopped waiting for an answer that has not arrived yet.
+    /// Whether the link still waits for an answer whose caller has stopped waiting.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.asked).left.is_some()
     }
 
-    /// Whether the last request of this work request is outstanding, or has a late answer.
+    /// Whether an earlier attempt of this work request has left an outstanding request, or a late answer.
     #[cold]
     pub(crate) fn has_asked(&self, ticket: Ticket) -> bool {
         self.reached(ticket).is_some()
@@ -423,8 +423,8 @@ impl Link {
     /// Receives the answer to the outstanding request that no caller waits for. Does nothing without such a
     /// request. Fails with `Gone` if the answer has not arrived.
     ///
-    /// An answer without data is kept for a later call. An answer with the data of a READ is kept only if its
-    /// request is `name`, which the caller repeats now. Otherwise the READ is sent again later.
+    /// An answer without data is kept for a later call. `name` is the request that the caller is about to
+    /// repeat, if any. An answer with the data of another READ is dropped. That READ is sent again later.
     fn take_left(&self, asked: &mut LinkRequests, name: Option<Name>) -> Result<(), Unreachable> {
         let Some(left) = asked.left else { return Ok(()) };
         let received = self.answer(asked.sequence, Duration::ZERO)?;

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 /// Sleep of the thread when no file descriptor is left for a new connection.
 const NO_FILE: Duration = Duration::from_millis(20);
-/// Most bytes of a message that is sent in parts.
+/// Maximum number of bytes of a message that is sent in parts.
 const LONGEST: usize = doorbell_transport::MAX_MESSAGE_BYTES as usize + 64;
 
 /// Delivers messages to QPs and SRQs of this process.

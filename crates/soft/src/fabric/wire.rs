@@ -17,7 +17,8 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Most bytes behind the head of a message. The buffer of a socket holds several messages of this length.
+/// Maximum number of bytes behind the head of a message. The buffer of a socket holds several messages of
+/// this length.
 pub(crate) const PIECE: usize = 32 << 10;
 /// Version of this protocol. Processes with different versions refuse each other.
 pub(crate) const VERSION: u64 = 2;
@@ -148,7 +149,7 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 /// Space for the control message of two files.
 type Control = [u64; 8];
-/// Most file descriptors that are received with a message.
+/// Maximum number of file descriptors that are received with a message.
 const MOST_FILES: usize = 12;
 
 /// Sends a message: a head, pieces of this process's memory, and files. Never blocks.

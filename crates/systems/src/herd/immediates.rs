@@ -32,7 +32,7 @@ pub(super) fn to_request_imm(client: u32, sequence: u32) -> u32 {
 
 /// Low bits of a client's number that a request's immediate carries.
 const CLIENT_BITS: u32 = u32::BITS - SEQUENCE_BITS;
-/// Most clients whose numbers differ in these bits.
+/// Maximum number of clients whose numbers differ in these bits.
 pub(super) const TOLD_APART: u32 = 1 << CLIENT_BITS;
 
 /// The keys of the operations of a client, for tracers.

@@ -13,8 +13,8 @@ use crate::site::{Dress, Site, SiteError};
 use crate::{Interval, Measured, Record, SystemError};
 use doorbell_verbs::{Cluster, Cpu, Mem, Program, Provider};
 
-/// Most locks of a thread whose holders take no time to look up. Their table has 16 KiB, half of a core's
-/// first-level cache.
+/// Maximum number of locks of a thread whose holders take no time to look up. Their table has 16 KiB, half of
+/// a core's first-level cache.
 const FEW: u32 = 4096;
 
 /// Bytes of a lock's holder in a larger table.

@@ -35,7 +35,7 @@ use pipeline::{Pipeline, PipelineBuffers};
 use prefetch::{Prefetcher, Prefetchers};
 use std::collections::HashMap;
 
-/// Most cores that the last level can tell apart.
+/// Maximum number of cores that the last level can tell apart.
 const CORES: usize = 64;
 
 /// A line in the last level.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Sizes of a core's buffers, and its speed while none is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PipelineBuffers {
-    /// Most instructions from the oldest unfinished one to the youngest in flight.
+    /// Maximum number of instructions from the oldest unfinished one to the youngest in flight.
     pub(super) reorder: u64,
     /// Stores that have executed but are not in the cache yet.
     pub(super) stores: usize,

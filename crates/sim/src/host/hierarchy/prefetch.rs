@@ -5,7 +5,7 @@ use super::cache::LineId;
 
 /// Lines of a page of 4 kB. No prefetcher goes beyond the page's end.
 const PAGE: LineId = 64;
-/// Most streams that a streamer follows.
+/// Maximum number of streams that a streamer follows.
 const STREAMS: usize = 16;
 
 /// The prefetchers of a core that are on.

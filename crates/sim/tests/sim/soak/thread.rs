@@ -12,7 +12,7 @@ use doorbell_verbs::{
 /// Time within which everything must complete after a flush.
 const PATIENCE: Span = Span::from_ms(100);
 
-/// Most completions that one call polls.
+/// Maximum number of completions that one call polls.
 pub(crate) const MOST_POLLED: usize = 16;
 
 /// Bytes of the memory that each thread has.

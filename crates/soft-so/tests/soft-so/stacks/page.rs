@@ -59,7 +59,7 @@ const UNTESTED: [(&str, &str); 7] = [
     ),
     (
         "InfiniStore 0.2.35 of PyPI",
-        "A run by hand passed, with uvloop 0.21.0. It needs numpy, and newer uvloop aborts it.",
+        "A run by hand passed, with uvloop 0.21.0. InfiniStore needs numpy, and aborts with newer versions of uvloop.",
     ),
 ];
 
