@@ -3,7 +3,7 @@
 use crate::args::CompareArgs;
 use crate::exit::{self, Exit};
 use crate::table::{self, Align};
-use doorbell_lab::compare::{Change, Changes, Tolerance, against};
+use doorbell_lab::compare::{Change, Changes, NumberName, Tolerance, against};
 use doorbell_nic::Digits;
 use std::fmt::Write;
 use std::path::Path;
@@ -44,10 +44,10 @@ fn shown(changes: &Changes) -> String {
 
 /// Names of the compared results, each once: a number's point, if the number belongs to a point of a sweep,
 /// else the number itself.
-fn places(numbers: &[String]) -> Vec<&str> {
+fn places(numbers: &[NumberName]) -> Vec<&str> {
     let mut places: Vec<&str> = Vec::new();
     for number in numbers {
-        let place = number.split_once(": ").map_or(number.as_str(), |(point, _)| point);
+        let place = number.point.as_deref().unwrap_or(&number.name);
         if !places.contains(&place) {
             places.push(place);
         }
@@ -65,7 +65,7 @@ fn report(changes: &Changes, old: &str, new: &str) -> String {
     ];
     let row = |number: &Change| {
         vec![
-            number.what.clone(),
+            number.what.to_string(),
             Digits(number.before, 2).to_string(),
             number.now.map_or("-".to_owned(), |now| Digits(now, 2).to_string()),
             number.change.map_or("-".to_owned(), doorbell_lab::percent),
@@ -82,4 +82,20 @@ fn report(changes: &Changes, old: &str, new: &str) -> String {
         let _ = writeln!(text, "\nThe workloads differ in {}", changes.options.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_listed_once_and_whole() {
+        let number = |point: Option<&str>, name: &str| NumberName {
+            point: point.map(str::to_owned),
+            name: name.to_owned(),
+        };
+        let point = Some("profile=odd: name.toml");
+        let all = [number(point, "latency p50, ns"), number(point, "mops"), number(None, "pcie mmio_writes")];
+        assert_eq!(places(&all), ["profile=odd: name.toml", "pcie mmio_writes"]);
+    }
 }

@@ -2,9 +2,10 @@
 //! program.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 /// Largest relative change to accept: `5%` is 0.05.
@@ -26,11 +27,36 @@ impl FromStr for Tolerance {
     }
 }
 
+/// Name of a number in a result. JSON and texts show it as one text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NumberName {
+    /// The point of a sweep that the number belongs to, such as `size=64`; `None` outside of sweeps.
+    pub point: Option<String>,
+    /// Name of the number within its point or result.
+    pub name: String,
+}
+
+impl fmt::Display for NumberName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.point {
+            Some(point) => write!(f, "{point}: {}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Serialize for NumberName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The change of a number that both results have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Name of the number.
-    pub what: String,
+    #[schemars(with = "String")]
+    pub what: NumberName,
     /// Earlier value.
     pub before: f64,
     /// New value; null if the new result does not know it.
@@ -51,15 +77,17 @@ pub struct Changes {
     /// Numbers that both results have.
     pub numbers: Vec<Change>,
     /// Numbers that only the earlier result has.
-    pub only_before: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub only_before: Vec<NumberName>,
     /// Numbers that only the new result has.
-    pub only_now: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub only_now: Vec<NumberName>,
     /// Workload options that differ.
     pub options: Vec<String>,
 }
 
 /// Numbers by name; `None` is an unknown number.
-type Numbers = BTreeMap<String, Option<f64>>;
+type Numbers = BTreeMap<NumberName, Option<f64>>;
 
 /// The kind of a results file.
 #[derive(Clone, Copy, PartialEq)]
@@ -90,26 +118,27 @@ impl Kind {
 
     fn numbers(self, json: &Value) -> Numbers {
         match self {
-            Kind::Simulation => simulation("", json),
+            Kind::Simulation => simulation(None, json),
             Kind::Sweep => json["points"].as_array().into_iter().flatten().flat_map(point).collect(),
             Kind::Statistics => statistics(json),
         }
     }
 }
 
-/// The measurements of a run, with `prefix` before their names.
-fn simulation(prefix: &str, json: &Value) -> Numbers {
+/// The measurements of a run, which is a point of a sweep or no point.
+fn simulation(point: Option<&str>, json: &Value) -> Numbers {
     let rate = ["mops", "mrps"].into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?)));
     let latency = |key: &str| Some((format!("latency {key}, ns"), json["latency_ns"].get(key)?));
     let all = rate.chain(["mean", "p50", "p99"].into_iter().filter_map(latency));
-    all.map(|(name, value)| (format!("{prefix}{name}"), value.as_f64())).collect()
+    let named = |name| NumberName { point: point.map(str::to_owned), name };
+    all.map(|(name, value)| (named(name), value.as_f64())).collect()
 }
 
 fn point(json: &Value) -> Numbers {
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let at = json["at"].as_object().into_iter().flatten();
     let at: Vec<String> = at.map(|(key, value)| format!("{key}={}", shown(value))).collect();
-    simulation(&format!("{}: ", at.join(" ")), json)
+    simulation(Some(&at.join(" ")), json)
 }
 
 /// Counts of a program, divided by its work requests because runs may differ in length. Leaves out counts
@@ -117,14 +146,16 @@ fn point(json: &Value) -> Numbers {
 fn statistics(json: &Value) -> Numbers {
     let total = &json["total"];
     let each = total["work_requests"].as_f64().filter(|n| *n > 0.0);
+    let named = |name| NumberName { point: None, name };
     let mut numbers = Numbers::new();
     flatten("", total, &mut |name, number| {
         let of_timing = ["outstanding", "rnr", "timeouts", "retries"];
         let depends_on_timing = of_timing.iter().any(|prefix| name.starts_with(prefix));
         if ["path_mtu", "max_rd_atomic", "peer_max_dest_rd_atomic"].contains(&name) {
-            numbers.insert(name.to_owned(), Some(number));
+            numbers.insert(named(name.to_owned()), Some(number));
         } else if !depends_on_timing && name != "work_requests" {
-            numbers.insert(format!("{name} per work request"), each.map(|each| number / each));
+            let value = each.map(|each| number / each);
+            numbers.insert(named(format!("{name} per work request")), value);
         }
     });
     numbers
@@ -154,14 +185,14 @@ fn options(before: &Value, now: &Value) -> Vec<String> {
     keys
 }
 
-fn change(what: &str, before: f64, now: Option<f64>, tolerance: Tolerance) -> Change {
+fn change(what: &NumberName, before: f64, now: Option<f64>, tolerance: Tolerance) -> Change {
     let change = now.filter(|_| before != 0.0).map(|now| now / before - 1.0);
     let beyond = match (now, change) {
         (None, _) => true,
         (Some(_), Some(change)) => change.abs() > tolerance.0,
         (Some(now), None) => now != 0.0,
     };
-    Change { what: what.to_owned(), before, now, change, beyond }
+    Change { what: what.clone(), before, now, change, beyond }
 }
 
 /// Compares the numbers in `now` with the numbers in `before`. Both are pairs of a file name and its JSON.
@@ -186,16 +217,20 @@ pub fn against(before: (&str, &str), now: (&str, &str), tolerance: Tolerance) ->
         ));
     }
     let (old_numbers, new_numbers) = (old_kind.numbers(&old), new_kind.numbers(&new));
-    let both = |(what, before): (&String, &Option<f64>)| {
+    let both = |(what, before): (&NumberName, &Option<f64>)| {
         Some(change(what, (*before)?, *new_numbers.get(what)?, tolerance))
     };
-    let numbers: Vec<Change> = old_numbers.iter().filter_map(both).collect();
+    let mut numbers: Vec<Change> = old_numbers.iter().filter_map(both).collect();
+    numbers.sort_by_cached_key(|number| number.what.to_string());
     if numbers.is_empty() {
         return Err(format!("{} and {} have no number in common", before.0, now.0));
     }
     let only = |some: &Numbers, others: &Numbers| {
-        let known = |numbers: &Numbers, what: &String| numbers.get(what).is_some_and(Option::is_some);
-        some.keys().filter(|what| known(some, what) && !others.contains_key(*what)).cloned().collect()
+        let known = |numbers: &Numbers, what: &NumberName| numbers.get(what).is_some_and(Option::is_some);
+        let is_only = |what: &&NumberName| known(some, what) && !others.contains_key(*what);
+        let mut only: Vec<NumberName> = some.keys().filter(is_only).cloned().collect();
+        only.sort_by_cached_key(NumberName::to_string);
+        only
     };
     let compared = if old_kind == Kind::Statistics {
         let profile = |json: &Value| serde_json::json!({ "profile": json["profile"] });
@@ -225,7 +260,8 @@ mod tests {
 
     fn beyond(before: &str, now: &str, tolerance: &str) -> Vec<String> {
         let changes = against(("a", before), ("b", now), tolerance.parse().unwrap()).unwrap();
-        changes.numbers.into_iter().filter(|number| number.beyond).map(|number| number.what).collect()
+        let beyond = changes.numbers.into_iter().filter(|number| number.beyond);
+        beyond.map(|number| number.what.to_string()).collect()
     }
 
     #[test]
@@ -263,11 +299,14 @@ mod tests {
         };
         let tolerance = "5%".parse().unwrap();
         let changes = against(("a", &sweep(&[1, 2])), ("b", &sweep(&[2, 3])), tolerance).unwrap();
-        assert_eq!((changes.numbers.len(), &changes.numbers[0].what[..]), (1, "size=2: mops"));
-        assert_eq!(
-            (changes.only_before, changes.only_now),
-            (vec!["size=1: mops".into()], vec!["size=3: mops".into()])
-        );
+        let json = serde_json::to_value(&changes).unwrap();
+        assert_eq!((changes.numbers.len(), &json["numbers"][0]["what"]), (1, &"size=2: mops".into()));
+        let only = (&json["only_before"], &json["only_now"]);
+        assert_eq!(only, (&vec!["size=1: mops"].into(), &vec!["size=3: mops"].into()));
+        // JSON lists the numbers in the order of their whole texts.
+        let changes = against(("a", &sweep(&[1, 10])), ("b", &sweep(&[1, 10])), tolerance).unwrap();
+        let order: Vec<String> = changes.numbers.iter().map(|number| number.what.to_string()).collect();
+        assert_eq!(order, ["size=10: mops", "size=1: mops"]);
         for (before, now, wanted) in [
             (sweep(&[1]), sweep(&[2]), "a and b have no number in common"),
             (sweep(&[1]), result("1", "1"), "a is a sweep, but b is a result of simulate"),

@@ -4,7 +4,7 @@ mod baseline;
 mod costs;
 mod settings;
 
-pub use baseline::{Change, Changes, Tolerance, against};
+pub use baseline::{Change, Changes, NumberName, Tolerance, against};
 pub use costs::{Cost, CostTerm};
 
 use crate::explain::results;
