@@ -8,7 +8,7 @@ use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress::{self, Bar};
 use crate::run::not_launched;
-use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
+use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Timing, Watch, Workload};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
     let Some(entry) = doorbell_lab::system_of(&given).map_err(Exit::bad_input)? else {
         return Err(Exit::bad_input("nothing to run: name a system with --system"));
     };
-    if let Some(until) = given.get("until") {
+    if let Some(until) = given.get(Timing::until.key) {
         let why = format!("until is {until}, but a live run lasts for its duration: leave until out");
         return Err(Exit::bad_input(why));
     }
@@ -79,7 +79,7 @@ fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
 /// Adds the usual times of [`USUAL_LIVE`] to the given options.
 fn usual(fields: &[&Field], mut given: Given) -> Given {
     // A file may name a profile, but the run uses this machine.
-    given.remove("profile");
+    given.remove(Workload::profile.key);
     for (key, time) in USUAL_LIVE {
         if let Some(field) = called(fields, key).filter(|_| given.get(key).is_none()) {
             given.set(field, Value::Text(time.into())).expect("a time is one of a time's values");
@@ -154,7 +154,7 @@ mod tests {
         let stack = Field::name(&["rdma", "tcp"]).named("stack", "What bytes travel by");
         let size = Field::bytes(1, 64).named("size", "Payload");
         let stacks = |fields: &[&Field], given: &Given| -> Vec<Option<Value>> {
-            in_turn(fields, given.clone()).iter().map(|given| given.get("stack").cloned()).collect()
+            in_turn(fields, given.clone()).iter().map(|given| given.get(IN_TURN).cloned()).collect()
         };
         let text = |name: &str| Some(Value::Text(name.into()));
         let mut given = Given::default();
