@@ -88,12 +88,10 @@ fn receive_as(responder: &Responder<'_>, delivery: &Delivery, message: &[u8]) ->
         sl: delivery.sl,
         completing: &NoCompletion,
     };
-    match op {
-        RequestOp::SendWithInvalidate(rkey) => {
+    match delivery.operand {
+        SendOperand::InvalidatedKey(rkey) => {
             responder.receive_invalidating(&mut Default::default(), &message, rkey)
         }
-        RequestOp::Verb(_) | RequestOp::AtomicWrite(_) => {
-            responder.receive(&mut Default::default(), &message)
-        }
+        SendOperand::None | SendOperand::Imm(_) => responder.receive(&mut Default::default(), &message),
     }
 }

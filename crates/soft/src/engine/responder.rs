@@ -555,9 +555,10 @@ impl<'a> Responder<'a> {
             generation: self.generation,
             from: message.from,
             operand: match request.op {
-                RequestOp::Verb(op) => op.imm().map_or(SendOperand::None, SendOperand::Imm),
+                RequestOp::Verb(SendOp::Send) => SendOperand::None,
+                RequestOp::Verb(SendOp::SendWithImm(imm)) => SendOperand::Imm(imm),
                 RequestOp::SendWithInvalidate(rkey) => SendOperand::InvalidatedKey(rkey),
-                RequestOp::AtomicWrite(_) => SendOperand::None,
+                other => unreachable!("{other:?} is no SEND"),
             },
             solicited: request.flags.contains(SendFlags::SOLICITED),
             has_grh,
