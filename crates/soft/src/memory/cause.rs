@@ -94,8 +94,8 @@ pub(crate) enum Check {
     Killed,
 }
 
-/// The checks without a [`Memory`]. The number of such a check in a record is its index here plus 1. The
-/// number 0 means no check.
+/// The checks without a [`Memory`], in the order of their words in records. The first word is 1, because the
+/// word 0 means no check.
 const PLAIN: [Check; 27] = [
     Check::Changed,
     Check::NotEnabled,
@@ -126,36 +126,105 @@ const PLAIN: [Check; 27] = [
     Check::Destroyed,
 ];
 const MEMORIES: [Memory; 3] = [Memory::Local, Memory::Remote, Memory::Recv];
-const KEYS: [KeyError; 4] =
+const KEYS: [KeyError; KEYS_OF_MEMORY as usize] =
     [KeyError::Unknown, KeyError::ProtectionDomain, KeyError::Bounds, KeyError::Rights];
+/// Words of [`Check::Key`] for each [`Memory`].
+const KEYS_OF_MEMORY: u32 = 4;
+/// The first word of a [`Check::Key`], and the first word of a [`Check::NotThere`].
 const KEYS_AT: u32 = 32;
 const THERE_AT: u32 = 48;
 
+// Each table is the inverse of a `match`, and the words of different kinds of checks do not overlap.
+const _: () = {
+    let mut at = 0;
+    while at < PLAIN.len() {
+        assert!(PLAIN[at].to_word() == at as u32 + 1);
+        at += 1;
+    }
+    at = 0;
+    while at < MEMORIES.len() {
+        assert!(memory_word(MEMORIES[at]) == at as u32);
+        at += 1;
+    }
+    at = 0;
+    while at < KEYS.len() {
+        assert!(key_error_word(KEYS[at]) == at as u32);
+        at += 1;
+    }
+    assert!(PLAIN.len() < KEYS_AT as usize);
+    assert!(KEYS_AT + KEYS_OF_MEMORY * MEMORIES.len() as u32 <= THERE_AT);
+};
+
 impl Check {
-    /// The number of the check in a record; never 0.
-    fn to_word(self) -> u32 {
-        let place = |all: &[Memory], one| all.iter().position(|other| *other == one).unwrap_or(0) as u32;
+    /// The word that encodes a check in a record; never 0. Words keep their meaning forever, because
+    /// processes may have different builds of the library. A new word also needs an entry in its table.
+    const fn to_word(self) -> u32 {
         match self {
+            Check::Changed => 1,
+            Check::NotEnabled => 2,
+            Check::NoResources => 3,
+            Check::NoInitiator => 4,
+            Check::Misaligned => 5,
+            Check::RecvTooSmall => 6,
+            Check::CqFull => 7,
+            Check::NoRecv => 8,
+            Check::Lid => 9,
+            Check::Gid => 10,
+            Check::NoProcess => 11,
+            Check::Ended => 12,
+            Check::OutOfReach => 13,
+            Check::NoAnswer => 14,
+            Check::State => 15,
+            Check::Type => 16,
+            Check::Dest => 17,
+            Check::Psn => 18,
+            Check::Qkey => 19,
+            Check::Lost => 20,
+            Check::Feigned => 21,
+            Check::PortDown => 22,
+            Check::Killed => 23,
+            Check::NotBound => 24,
+            Check::NoSrq => 25,
+            Check::NoQp => 26,
+            Check::Destroyed => 27,
             Check::Key(memory, error) => {
-                let error = KEYS.iter().position(|other| *other == error).unwrap_or(0) as u32;
-                KEYS_AT + 4 * place(&MEMORIES, memory) + error
+                KEYS_AT + KEYS_OF_MEMORY * memory_word(memory) + key_error_word(error)
             }
-            Check::NotThere(memory) => THERE_AT + place(&MEMORIES, memory),
-            plain => 1 + PLAIN.iter().position(|other| *other == plain).unwrap_or(0) as u32,
+            Check::NotThere(memory) => THERE_AT + memory_word(memory),
         }
     }
 
+    /// The check with this word; `None` for word 0 and for unknown words.
     fn from_word(word: u32) -> Option<Check> {
         let memory = |n: u32| MEMORIES.get(n as usize).copied();
         match word {
             0 => None,
             KEYS_AT..THERE_AT => {
                 let at = word - KEYS_AT;
-                Some(Check::Key(memory(at / 4)?, KEYS[at as usize % 4]))
+                Some(Check::Key(memory(at / KEYS_OF_MEMORY)?, KEYS[(at % KEYS_OF_MEMORY) as usize]))
             }
             THERE_AT.. => memory(word - THERE_AT).map(Check::NotThere),
             plain => PLAIN.get(plain as usize - 1).copied(),
         }
+    }
+}
+
+/// The part of a check's word that encodes the memory.
+const fn memory_word(memory: Memory) -> u32 {
+    match memory {
+        Memory::Local => 0,
+        Memory::Remote => 1,
+        Memory::Recv => 2,
+    }
+}
+
+/// The part of a check's word that encodes the result of the key's check.
+const fn key_error_word(error: KeyError) -> u32 {
+    match error {
+        KeyError::Unknown => 0,
+        KeyError::ProtectionDomain => 1,
+        KeyError::Bounds => 2,
+        KeyError::Rights => 3,
     }
 }
 
@@ -227,7 +296,9 @@ impl CauseRecord {
         self.len.store(len, Relaxed);
         self.found.store(found, Relaxed);
         self.other.store(other, Relaxed);
-        self.check.store(check.to_word(), Release);
+        let word = check.to_word();
+        debug_assert_eq!(Check::from_word(word), Some(check), "the table has no entry for word {word}");
+        self.check.store(word, Release);
     }
 
     /// Removes the cause, for a new QP with this record.
@@ -402,14 +473,66 @@ fn state_name(state: u64) -> &'static str {
 mod tests {
     use super::*;
 
+    /// All checks, with the words that they have had since they were added.
+    const WORDS: [(u32, Check); 42] = [
+        (1, Check::Changed),
+        (2, Check::NotEnabled),
+        (3, Check::NoResources),
+        (4, Check::NoInitiator),
+        (5, Check::Misaligned),
+        (6, Check::RecvTooSmall),
+        (7, Check::CqFull),
+        (8, Check::NoRecv),
+        (9, Check::Lid),
+        (10, Check::Gid),
+        (11, Check::NoProcess),
+        (12, Check::Ended),
+        (13, Check::OutOfReach),
+        (14, Check::NoAnswer),
+        (15, Check::State),
+        (16, Check::Type),
+        (17, Check::Dest),
+        (18, Check::Psn),
+        (19, Check::Qkey),
+        (20, Check::Lost),
+        (21, Check::Feigned),
+        (22, Check::PortDown),
+        (23, Check::Killed),
+        (24, Check::NotBound),
+        (25, Check::NoSrq),
+        (26, Check::NoQp),
+        (27, Check::Destroyed),
+        (32, Check::Key(Memory::Local, KeyError::Unknown)),
+        (33, Check::Key(Memory::Local, KeyError::ProtectionDomain)),
+        (34, Check::Key(Memory::Local, KeyError::Bounds)),
+        (35, Check::Key(Memory::Local, KeyError::Rights)),
+        (36, Check::Key(Memory::Remote, KeyError::Unknown)),
+        (37, Check::Key(Memory::Remote, KeyError::ProtectionDomain)),
+        (38, Check::Key(Memory::Remote, KeyError::Bounds)),
+        (39, Check::Key(Memory::Remote, KeyError::Rights)),
+        (40, Check::Key(Memory::Recv, KeyError::Unknown)),
+        (41, Check::Key(Memory::Recv, KeyError::ProtectionDomain)),
+        (42, Check::Key(Memory::Recv, KeyError::Bounds)),
+        (43, Check::Key(Memory::Recv, KeyError::Rights)),
+        (48, Check::NotThere(Memory::Local)),
+        (49, Check::NotThere(Memory::Remote)),
+        (50, Check::NotThere(Memory::Recv)),
+    ];
+
+    #[test]
+    fn words_of_checks_keep_their_meaning() {
+        for word in 0..64 {
+            let check = WORDS.iter().find(|(of, _)| *of == word).map(|(_, check)| *check);
+            assert_eq!(Check::from_word(word), check, "{word}");
+            assert!(check.is_none_or(|check| check.to_word() == word), "{word}");
+        }
+    }
+
     #[test]
     fn a_cause_survives_its_record() {
-        let keys = MEMORIES.into_iter().flat_map(|memory| KEYS.map(|error| Check::Key(memory, error)));
-        let there = MEMORIES.map(Check::NotThere);
-        let all: Vec<Check> = PLAIN.into_iter().chain(keys).chain(there).collect();
         let record = CauseRecord::default();
         assert_eq!(record.read(), None);
-        for check in all {
+        for (_, check) in WORDS {
             let cause = Cause { check, key: 5, addr: 1 << 40, len: 7, found: u64::MAX, other: 3 };
             let blame = Blame {
                 from: 9,
