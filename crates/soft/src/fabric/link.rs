@@ -14,7 +14,7 @@
 //! peer, so the link may drop its late answer and send the READ again.
 
 use super::member::FabricMember;
-use super::wire::{self, Head, MAX_PART, WireMessage, kind, outcome};
+use super::wire::{self, AnswerKind, Head, MAX_PART, RequestKind, WireMessage};
 use crate::memory::copy::{Piece, split};
 use crate::memory::records::EventRecord;
 use crate::memory::transfer::Unreachable;
@@ -220,11 +220,8 @@ impl Meeting {
                 };
             }
         };
-        let head = Head {
-            kind: kind::HELLO,
-            sequence: 1,
-            words: [wire::VERSION, slot.into(), member.start_time, 0, 0, 0],
-        };
+        let words = [wire::VERSION, slot.into(), member.start_time, 0, 0, 0];
+        let head = Head::of_request(RequestKind::Hello, 1, words);
         wire::send(&socket, head, &[], &[])?;
         Ok(Some(Meeting { socket, member, waited: false }))
     }
@@ -240,7 +237,7 @@ impl Meeting {
         let time = if std::mem::replace(&mut self.waited, true) { Duration::ZERO } else { GIVE_UP };
         wire::wait(&self.socket, time);
         let Some(received) = wire::receive(&self.socket).map_err(Err)? else { return Err(Ok(self)) };
-        let is_it = received.head.kind == outcome::DONE
+        let is_it = received.head.answer() == Some(AnswerKind::Done)
             && received.head.words[..2] == [wire::VERSION, self.member.start_time];
         let mut files = received.files.into_iter();
         match (is_it, files.next(), files.next()) {
@@ -271,7 +268,7 @@ impl Link {
         pieces: &[Piece],
         bytes: ServedBytes,
     ) -> Result<(), Unreachable> {
-        self.bring(ticket, pieces, |at| (kind::WRITE, bytes.words(at, [0, 0])))
+        self.bring(ticket, pieces, |at| (RequestKind::Write, bytes.words(at, [0, 0])))
     }
 
     /// Reads bytes of a peer's region into the pieces.
@@ -287,7 +284,7 @@ impl Link {
             let part = wire::part(pieces, at, MAX_PART);
             let part_len = length(&part);
             let words = bytes.words(at, [part_len as u64, 0]);
-            let received = self.ask((ticket, at), kind::READ, words, &[])?;
+            let received = self.ask((ticket, at), RequestKind::Read, words, &[])?;
             if received.bytes.len() != part_len {
                 return Err(Unreachable::Memory);
             }
@@ -307,8 +304,8 @@ impl Link {
         bytes: ServedBytes,
     ) -> Result<u64, Unreachable> {
         let (kind, first, second) = match op {
-            AtomicOp::CompareSwap { compare, swap } => (kind::COMPARE_SWAP, compare, swap),
-            AtomicOp::FetchAdd { add } => (kind::FETCH_ADD, add, 0),
+            AtomicOp::CompareSwap { compare, swap } => (RequestKind::CompareSwap, compare, swap),
+            AtomicOp::FetchAdd { add } => (RequestKind::FetchAdd, add, 0),
         };
         Ok(self.ask((ticket, 0), kind, bytes.words(0, [first, second]), &[])?.head.words[0])
     }
@@ -325,18 +322,18 @@ impl Link {
         // If an earlier attempt already sent the DELIVER, the peer has all parts.
         if self.reached(ticket).is_none_or(|at| at < len) {
             self.bring(ticket, pieces, |at| {
-                (kind::PART, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
+                (RequestKind::Part, [at as u64, ticket.qpn.into(), ticket.number, 0, 0, 0])
             })?;
         }
-        let head = self.ask((ticket, len), kind::DELIVER, delivery.to_words(), &[])?.head;
-        Ok((head.kind == outcome::REFUSED).then_some(head.words[0]))
+        let head = self.ask((ticket, len), RequestKind::Deliver, delivery.to_words(), &[])?.head;
+        Ok((head.answer() == Some(AnswerKind::Refused)).then_some(head.words[0]))
     }
 
     /// Asks the peer to write an event to one of its pipes. This request has no answer.
     pub(crate) fn wake(&self, fd: u32, event: EventRecord) -> io::Result<()> {
         let words = [fd.into(), event.event_type.into(), event.index.into(), event.generation.into(), 0, 0];
         let Some(socket) = self.socket() else { return Ok(()) };
-        wire::send(&socket, Head { kind: kind::WAKE, sequence: 0, words }, &[], &[])
+        wire::send(&socket, Head::of_request(RequestKind::Wake, 0, words), &[], &[])
     }
 
     /// Sends the bytes of the pieces, one request for each part of at most [`MAX_PART`] bytes. Continues
@@ -345,7 +342,7 @@ impl Link {
         &self,
         ticket: Ticket,
         pieces: &[Piece],
-        request: impl Fn(usize) -> (u64, [u64; 6]),
+        request: impl Fn(usize) -> (RequestKind, [u64; 6]),
     ) -> Result<(), Unreachable> {
         let len = length(pieces);
         let mut at = self.reached(ticket).unwrap_or(0);
@@ -394,7 +391,7 @@ impl Link {
     fn ask(
         &self,
         name: Name,
-        kind: u64,
+        kind: RequestKind,
         words: [u64; 6],
         pieces: &[Piece],
     ) -> Result<WireMessage, Unreachable> {
@@ -405,7 +402,7 @@ impl Link {
         {
             return judged(received);
         }
-        let head = Head { kind, sequence: asked.sequence + 1, words };
+        let head = Head::of_request(kind, asked.sequence + 1, words);
         let socket = self.socket().ok_or(Unreachable::Gone)?;
         match wire::send(&socket, head, pieces, &[]) {
             Ok(()) => asked.sequence += 1,
@@ -458,10 +455,10 @@ impl Link {
 
 /// Returns an answer, or the error that the answer reports.
 fn judged(received: WireMessage) -> Result<WireMessage, Unreachable> {
-    match received.head.kind {
-        outcome::DONE | outcome::REFUSED => Ok(received),
-        outcome::MEMORY => Err(Unreachable::Memory),
-        _ => Err(Unreachable::Gone),
+    match received.head.answer() {
+        Some(AnswerKind::Done | AnswerKind::Refused) => Ok(received),
+        Some(AnswerKind::Memory) => Err(Unreachable::Memory),
+        Some(AnswerKind::Again) | None => Err(Unreachable::Gone),
     }
 }
 

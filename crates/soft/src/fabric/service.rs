@@ -10,7 +10,7 @@ use super::mapping;
 use super::member::FabricMember;
 use super::peer::Owner;
 use super::pipe::tell;
-use super::wire::{self, Head, MAX_PART, WireMessage, kind, outcome};
+use super::wire::{self, AnswerKind, Head, MAX_PART, RequestKind, WireMessage};
 use super::words::{Word, WordLocks};
 use crate::descriptors::Private;
 use crate::memory::copy::Piece;
@@ -103,6 +103,36 @@ struct Caller {
     parts: HashMap<u64, (u64, Vec<u8>)>,
 }
 
+/// The answer to a request.
+enum ServedAnswer {
+    /// The request was carried out. The answer has this word 0 and these bytes.
+    Done { word: u64, bytes: Vec<u8> },
+    /// As [`AnswerKind::Memory`].
+    Memory,
+    /// As [`AnswerKind::Again`].
+    Again,
+    /// The message was refused for this reason.
+    Refused(u64),
+}
+
+impl ServedAnswer {
+    /// A request was carried out that returns nothing.
+    fn done() -> ServedAnswer {
+        ServedAnswer::Done { word: 0, bytes: Vec::new() }
+    }
+
+    /// The head and the bytes of the answer to request `sequence`.
+    fn encode(self, sequence: u64) -> (Head, Vec<u8>) {
+        let (kind, word, bytes) = match self {
+            ServedAnswer::Done { word, bytes } => (AnswerKind::Done, word, bytes),
+            ServedAnswer::Memory => (AnswerKind::Memory, 0, Vec::new()),
+            ServedAnswer::Again => (AnswerKind::Again, 0, Vec::new()),
+            ServedAnswer::Refused(why) => (AnswerKind::Refused, why, Vec::new()),
+        };
+        (Head::of_answer(kind, sequence, [word, 0, 0, 0, 0, 0]), bytes)
+    }
+}
+
 /// The connection to a caller must be closed.
 struct Hangup;
 
@@ -160,17 +190,21 @@ impl Caller {
     fn serve(&mut self, served: &ServedProcess) -> Result<(), Hangup> {
         while let Some(received) = wire::receive(&self.socket).map_err(|_| Hangup)? {
             let sequence = received.head.sequence;
-            match received.head.kind {
-                kind::HELLO => self.welcome(served, &received)?,
+            match received.head.request() {
+                Some(RequestKind::Hello) => self.welcome(served, &received)?,
                 _ if !self.is_known => return Err(Hangup),
-                kind::WAKE => wake(&received.head),
-                _ => {
+                Some(RequestKind::Wake) => wake(&received.head),
+                kind => {
                     reach(Point::RequestRead);
                     let copying = served.copier.begin();
-                    let (kind, word, bytes) = self.answer(served, received);
+                    let answer = match kind {
+                        Some(kind) => self.answer(served, kind, received),
+                        // An unknown request fails like a request for missing memory.
+                        None => ServedAnswer::Memory,
+                    };
                     drop(copying);
                     reach(Point::RequestDone);
-                    let head = Head { kind, sequence, words: [word, 0, 0, 0, 0, 0] };
+                    let (head, bytes) = answer.encode(sequence);
                     self.send(head, &bytes, &[])?;
                 }
             }
@@ -188,11 +222,8 @@ impl Caller {
         let [version, slot, number, ..] = received.head.words;
         if version != wire::VERSION {
             // The answer tells the other process the version of this process.
-            self.send(
-                Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, 0, 0, 0, 0, 0] },
-                &[],
-                &[],
-            )?;
+            let head = Head::of_answer(AnswerKind::Done, 1, [wire::VERSION, 0, 0, 0, 0, 0]);
+            self.send(head, &[], &[])?;
             return Err(Hangup);
         }
         let is_own = u32::try_from(slot).is_ok_and(|slot| served.segment.slots.has(slot));
@@ -201,43 +232,34 @@ impl Caller {
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
         let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|_| Hangup)?;
-        let head = Head { kind: outcome::DONE, sequence: 1, words: [wire::VERSION, number, 0, 0, 0, 0] };
+        let head = Head::of_answer(AnswerKind::Done, 1, [wire::VERSION, number, 0, 0, 0, 0]);
         self.is_known = true;
         self.send(head, &[], &[segment, own.as_raw_fd()])
     }
 
-    /// Carries out a request. Returns its outcome, and word 0 and the bytes of the answer.
-    fn answer(&mut self, served: &ServedProcess, received: WireMessage) -> (u64, u64, Vec<u8>) {
-        let WireMessage { head, bytes, .. } = received;
-        let words = head.words;
-        let atomic = |op| match carry_out_atomic(served, words[0], words[1], op) {
-            Ok(Some(original)) => (outcome::DONE, original, Vec::new()),
-            Ok(None) => (outcome::AGAIN, 0, Vec::new()),
-            Err(Refused) => (outcome::MEMORY, 0, Vec::new()),
-        };
-        let is_for_memory =
-            matches!(head.kind, kind::WRITE | kind::READ | kind::COMPARE_SWAP | kind::FETCH_ADD);
+    /// Carries out a request of this kind.
+    fn answer(&mut self, served: &ServedProcess, kind: RequestKind, received: WireMessage) -> ServedAnswer {
+        use RequestKind::{CompareSwap, Deliver, FetchAdd, Hello, Part, Read, Wake, Write};
+        let WireMessage { head: Head { words, .. }, bytes, .. } = received;
+        let is_for_memory = matches!(kind, Write | Read | CompareSwap | FetchAdd);
         if is_for_memory && !is_taken(served, ServedBytes::to(&words)) {
-            return (outcome::AGAIN, 0, Vec::new());
+            return ServedAnswer::Again;
         }
-        match head.kind {
-            kind::WRITE => (write(served, words[0], words[1], &bytes), 0, Vec::new()),
-            kind::READ => match read(served, words[0], words[1], words[2]) {
-                Ok(bytes) => (outcome::DONE, 0, bytes),
-                Err(Refused) => (outcome::MEMORY, 0, Vec::new()),
-            },
-            kind::COMPARE_SWAP => atomic(AtomicOp::CompareSwap { compare: words[2], swap: words[3] }),
-            kind::FETCH_ADD => atomic(AtomicOp::FetchAdd { add: words[2] }),
-            kind::PART => (self.take_part(words, &bytes), 0, Vec::new()),
-            kind::DELIVER => {
-                let (kind, word) = self.deliver(words);
-                (kind, word, Vec::new())
+        let [key, offset, third, fourth, ..] = words;
+        match kind {
+            Write => write(served, key, offset, &bytes),
+            Read => read(served, key, offset, third),
+            CompareSwap => {
+                atomic(served, key, offset, AtomicOp::CompareSwap { compare: third, swap: fourth })
             }
-            _ => (outcome::MEMORY, 0, Vec::new()),
+            FetchAdd => atomic(served, key, offset, AtomicOp::FetchAdd { add: third }),
+            Part => self.take_part(words, &bytes),
+            Deliver => self.deliver(words),
+            Hello | Wake => unreachable!("`serve` handles {kind:?}"),
         }
     }
 
-    fn take_part(&mut self, words: [u64; 6], bytes: &[u8]) -> u64 {
+    fn take_part(&mut self, words: [u64; 6], bytes: &[u8]) -> ServedAnswer {
         let [at, qpn, number, ..] = words;
         if at == 0 {
             self.parts.insert(qpn, (number, Vec::new()));
@@ -247,13 +269,13 @@ impl Caller {
                 if *of == number && all.len() as u64 == at && all.len() + bytes.len() <= LONGEST =>
             {
                 all.extend_from_slice(bytes);
-                outcome::DONE
+                ServedAnswer::done()
             }
-            _ => outcome::AGAIN,
+            _ => ServedAnswer::Again,
         }
     }
 
-    fn deliver(&mut self, words: [u64; 6]) -> (u64, u64) {
+    fn deliver(&mut self, words: [u64; 6]) -> ServedAnswer {
         let delivery = Delivery::from_words(words);
         let whole = u64::from(delivery.header) + u64::from(delivery.len);
         let message = self
@@ -261,11 +283,11 @@ impl Caller {
             .remove(&delivery.from.into())
             .filter(|(of, all)| *of == delivery.number && all.len() as u64 == whole);
         let (Some((_, message)), Some(delivers)) = (message, DELIVERS.get()) else {
-            return (outcome::AGAIN, 0);
+            return ServedAnswer::Again;
         };
         match delivers.deliver(&delivery, &message) {
-            None => (outcome::DONE, 0),
-            Some(why) => (outcome::REFUSED, why),
+            None => ServedAnswer::done(),
+            Some(why) => ServedAnswer::Refused(why),
         }
     }
 }
@@ -313,13 +335,28 @@ fn find(
     Ok(HostMemory { addr: host.checked_add(offset).ok_or(Refused)?, object: object.at(offset) })
 }
 
-fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> u64 {
+fn write(served: &ServedProcess, key: u64, offset: u64, bytes: &[u8]) -> ServedAnswer {
     let moved = find(served, key, offset, bytes.len() as u64, AccessFlags::REMOTE_WRITE)
         .and_then(|host| move_bytes(Direction::Write, bytes.as_ptr() as u64, host.addr, bytes.len()));
-    if moved.is_ok() { outcome::DONE } else { outcome::MEMORY }
+    if moved.is_ok() { ServedAnswer::done() } else { ServedAnswer::Memory }
 }
 
-fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
+fn read(served: &ServedProcess, key: u64, offset: u64, len: u64) -> ServedAnswer {
+    match read_bytes(served, key, offset, len) {
+        Ok(bytes) => ServedAnswer::Done { word: 0, bytes },
+        Err(Refused) => ServedAnswer::Memory,
+    }
+}
+
+fn atomic(served: &ServedProcess, key: u64, offset: u64, op: AtomicOp) -> ServedAnswer {
+    match carry_out_atomic(served, key, offset, op) {
+        Ok(Some(original)) => ServedAnswer::Done { word: original, bytes: Vec::new() },
+        Ok(None) => ServedAnswer::Again,
+        Err(Refused) => ServedAnswer::Memory,
+    }
+}
+
+fn read_bytes(served: &ServedProcess, key: u64, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
     let len = usize::try_from(len).ok().filter(|len| *len <= MAX_PART).ok_or(Refused)?;
     let HostMemory { addr, .. } = find(served, key, offset, len as u64, AccessFlags::REMOTE_READ)?;
     let mut bytes = vec![0u8; len];
@@ -437,11 +474,14 @@ mod tests {
         }
 
         /// The answer to a request; `None` if the connection is closed.
-        fn ask(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> Option<WireMessage> {
+        fn ask(&mut self, kind: RequestKind, words: [u64; 6], bytes: &[u8]) -> Option<WireMessage> {
+            self.ask_with(Head::of_request(kind, self.sequence + 1, words), bytes)
+        }
+
+        fn ask_with(&mut self, head: Head, bytes: &[u8]) -> Option<WireMessage> {
             self.sequence += 1;
             let piece = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
-            wire::send(&self.other, Head { kind, sequence: self.sequence, words }, &[piece], &[])
-                .expect("there is room");
+            wire::send(&self.other, head, &[piece], &[]).expect("there is room");
             self.caller.serve(&self.served).ok()?;
             let received = wire::receive(&self.other).expect("it is open").expect("an answer");
             assert_eq!(received.head.sequence, self.sequence);
@@ -449,14 +489,19 @@ mod tests {
         }
 
         fn hello(mut self) -> Asking {
-            let welcome = self.ask(kind::HELLO, [wire::VERSION, 5, 77, 0, 0, 0], &[]).expect("it is met");
-            assert_eq!((welcome.head.kind, welcome.files.len()), (outcome::DONE, 2));
+            let welcome =
+                self.ask(RequestKind::Hello, [wire::VERSION, 5, 77, 0, 0, 0], &[]).expect("it is met");
+            assert_eq!((answer_of(&welcome), welcome.files.len()), (AnswerKind::Done, 2));
             self
         }
 
-        fn comes_to(&mut self, kind: u64, words: [u64; 6], bytes: &[u8]) -> u64 {
-            self.ask(kind, words, bytes).expect("it is answered").head.kind
+        fn comes_to(&mut self, kind: RequestKind, words: [u64; 6], bytes: &[u8]) -> AnswerKind {
+            answer_of(&self.ask(kind, words, bytes).expect("it is answered"))
         }
+    }
+
+    fn answer_of(received: &WireMessage) -> AnswerKind {
+        received.head.answer().expect("a known answer")
     }
 
     #[test]
@@ -466,11 +511,11 @@ mod tests {
             [wire::VERSION, 5, 78, 0, 0, 0],
             [wire::VERSION + 1, 5, 77, 0, 0, 0],
         ] {
-            assert!(Asking::new().ask(kind::HELLO, words, &[]).is_none(), "{words:?}");
+            assert!(Asking::new().ask(RequestKind::Hello, words, &[]).is_none(), "{words:?}");
         }
-        assert!(Asking::new().ask(kind::READ, [0; 6], &[]).is_none(), "before it has said who it is");
+        assert!(Asking::new().ask(RequestKind::Read, [0; 6], &[]).is_none(), "before it has said who it is");
         let by_another_slot = [wire::VERSION, 8, 77, 0, 0, 0];
-        assert!(Asking::new().ask(kind::HELLO, by_another_slot, &[]).is_some());
+        assert!(Asking::new().ask(RequestKind::Hello, by_another_slot, &[]).is_some());
     }
 
     #[test]
@@ -480,33 +525,40 @@ mod tests {
         let all = asking.register(&memory, AccessFlags::all());
         let local = asking.register(&memory, AccessFlags::LOCAL_WRITE);
         let page = PAGE as u64;
-        assert_eq!(asking.comes_to(kind::WRITE, [all, page - 2, 0, 0, 0, 0], &[1, 2]), outcome::DONE);
-        let read = asking.ask(kind::READ, [all, page - 3, 3, 0, 0, 0], &[]).expect("it is answered");
-        assert_eq!((read.head.kind, read.bytes), (outcome::DONE, vec![7, 1, 2]));
-        let added = asking.ask(kind::FETCH_ADD, [all, 8, 1, 0, 0, 0], &[]).expect("it is answered").head;
-        assert_eq!((added.kind, added.words[0]), (outcome::DONE, u64::from_ne_bytes([7; 8])));
+        assert_eq!(
+            asking.comes_to(RequestKind::Write, [all, page - 2, 0, 0, 0, 0], &[1, 2]),
+            AnswerKind::Done
+        );
+        let read = asking.ask(RequestKind::Read, [all, page - 3, 3, 0, 0, 0], &[]).expect("it is answered");
+        assert_eq!((answer_of(&read), read.bytes), (AnswerKind::Done, vec![7, 1, 2]));
+        let added = asking.ask(RequestKind::FetchAdd, [all, 8, 1, 0, 0, 0], &[]).expect("it is answered");
+        assert_eq!((answer_of(&added), added.head.words[0]), (AnswerKind::Done, u64::from_ne_bytes([7; 8])));
         let before = memory.clone();
         for (key, offset) in
             [(all, page - 1), (all, page), (all, u64::MAX), (local, 0), (all + 1, 0), (0, 0), (u64::MAX, 0)]
         {
-            for (kind, third, bytes) in
-                [(kind::WRITE, 0, &[9u8, 9][..]), (kind::READ, 2, &[]), (kind::FETCH_ADD, 1, &[])]
-            {
+            for (kind, third, bytes) in [
+                (RequestKind::Write, 0, &[9u8, 9][..]),
+                (RequestKind::Read, 2, &[]),
+                (RequestKind::FetchAdd, 1, &[]),
+            ] {
                 let words = [key, offset, third, 0, 0, 0];
-                assert_eq!(asking.comes_to(kind, words, bytes), outcome::MEMORY, "{kind} {words:x?}");
+                assert_eq!(asking.comes_to(kind, words, bytes), AnswerKind::Memory, "{kind:?} {words:x?}");
             }
         }
         assert_eq!(
-            asking.comes_to(kind::FETCH_ADD, [all, 4, 1, 0, 0, 0], &[]),
-            outcome::MEMORY,
+            asking.comes_to(RequestKind::FetchAdd, [all, 4, 1, 0, 0, 0], &[]),
+            AnswerKind::Memory,
             "not aligned"
         );
         assert_eq!(
-            asking.comes_to(kind::READ, [all, 0, u64::MAX, 0, 0, 0], &[]),
-            outcome::MEMORY,
+            asking.comes_to(RequestKind::Read, [all, 0, u64::MAX, 0, 0, 0], &[]),
+            AnswerKind::Memory,
             "too long"
         );
-        assert_eq!(asking.comes_to(99, [0; 6], &[]), outcome::MEMORY, "no such kind");
+        let unknown = Head::with_code(99, asking.sequence + 1, [0; 6]);
+        let unknown = asking.ask_with(unknown, &[]).expect("it is answered");
+        assert_eq!(answer_of(&unknown), AnswerKind::Memory, "no such kind");
         assert!(memory == before);
     }
 
@@ -521,7 +573,7 @@ mod tests {
             std::slice::from_raw_parts(memory.cast::<u8>(), PAGE)
         };
         let key = asking.register(memory, AccessFlags::all());
-        assert_eq!(asking.comes_to(kind::WRITE, [key, 0, 0, 0, 0, 0], &[1]), outcome::DONE);
+        assert_eq!(asking.comes_to(RequestKind::Write, [key, 0, 0, 0, 0, 0], &[1]), AnswerKind::Done);
         // The page stays reserved, so that no other thread maps memory there.
         // SAFETY: nothing reads there any more.
         let done = unsafe { libc::mprotect(memory.as_ptr().cast_mut().cast(), PAGE, libc::PROT_NONE) };
@@ -529,10 +581,16 @@ mod tests {
         if !reaches_itself() {
             return eprintln!("skipped: the kernel does not let this process at its own memory");
         }
-        for (kind, third, bytes) in
-            [(kind::WRITE, 0, &[9u8, 9][..]), (kind::READ, 2, &[]), (kind::FETCH_ADD, 1, &[])]
-        {
-            assert_eq!(asking.comes_to(kind, [key, 0, third, 0, 0, 0], bytes), outcome::MEMORY, "{kind}");
+        for (kind, third, bytes) in [
+            (RequestKind::Write, 0, &[9u8, 9][..]),
+            (RequestKind::Read, 2, &[]),
+            (RequestKind::FetchAdd, 1, &[]),
+        ] {
+            assert_eq!(
+                asking.comes_to(kind, [key, 0, third, 0, 0, 0], bytes),
+                AnswerKind::Memory,
+                "{kind:?}"
+            );
         }
     }
 
@@ -540,10 +598,10 @@ mod tests {
     fn parts_that_do_not_follow_each_other_are_asked_for_again() {
         let mut asking = Asking::new().hello();
         let part = |at: u64, number: u64| [at, 3, number, 0, 0, 0];
-        assert_eq!(asking.comes_to(kind::PART, part(0, 1), &[1; 10]), outcome::DONE);
-        assert_eq!(asking.comes_to(kind::PART, part(11, 1), &[1; 10]), outcome::AGAIN);
-        assert_eq!(asking.comes_to(kind::PART, part(10, 2), &[1; 10]), outcome::AGAIN);
-        assert_eq!(asking.comes_to(kind::PART, part(10, 1), &[1; 10]), outcome::DONE);
+        assert_eq!(asking.comes_to(RequestKind::Part, part(0, 1), &[1; 10]), AnswerKind::Done);
+        assert_eq!(asking.comes_to(RequestKind::Part, part(11, 1), &[1; 10]), AnswerKind::Again);
+        assert_eq!(asking.comes_to(RequestKind::Part, part(10, 2), &[1; 10]), AnswerKind::Again);
+        assert_eq!(asking.comes_to(RequestKind::Part, part(10, 1), &[1; 10]), AnswerKind::Done);
         let delivery = Delivery {
             to: 9,
             generation: 0,
@@ -558,21 +616,22 @@ mod tests {
             srqn: None,
         };
         assert_eq!(
-            asking.comes_to(kind::DELIVER, delivery.to_words(), &[]),
-            outcome::AGAIN,
+            asking.comes_to(RequestKind::Deliver, delivery.to_words(), &[]),
+            AnswerKind::Again,
             "a byte is missing"
         );
     }
 
     proptest::proptest! {
         #[test]
-        fn any_request_is_answered_or_closes(kind in 0u64..12, words: [u64; 6], small: [u8; 6], bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..100)) {
+        fn any_request_is_answered_or_closes(code in 0u64..12, words: [u64; 6], small: [u8; 6], bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..100)) {
             for words in [words, small.map(u64::from)] {
                 let mut asking = Asking::new().hello();
                 let memory = vec![0u8; PAGE];
                 asking.register(&memory, AccessFlags::all());
-                if kind != kind::WAKE {
-                    asking.ask(kind, words, &bytes);
+                let head = Head::with_code(code, asking.sequence + 1, words);
+                if head.request() != Some(RequestKind::Wake) {
+                    asking.ask_with(head, &bytes);
                 }
             }
         }

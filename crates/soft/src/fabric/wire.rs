@@ -26,11 +26,11 @@ pub(crate) const VERSION: u64 = 2;
 const WORDS: usize = 8;
 const HEAD_BYTES: usize = WORDS * size_of::<u64>();
 
-/// The head of a message. The kind determines the meaning of the words.
+/// The head of a message. The kind of the request determines the meaning of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// In a request, its [`kind`]; in an answer, the [`outcome`] of the request.
-    pub(crate) kind: u64,
+    /// In a request, the word of its [`RequestKind`]; in an answer, the word of its [`AnswerKind`].
+    code: u64,
     /// Number of a request on its connection, counted from 1. An answer has the number of its request. A
     /// request without an answer has number 0.
     pub(crate) sequence: u64,
@@ -39,42 +39,118 @@ pub(crate) struct Head {
 
 /// Kinds of requests. The comment of a kind lists its words in order. In requests for memory (WRITE, READ and
 /// atomics), word 4 has the number of the QP that receives the request, and the generation of this number.
-pub(crate) mod kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
     /// Protocol version; slot and start time of the asked process. The answer has the version and the start
     /// time. It also has two files: the file of the asked process's segment, and the pidfd of this process.
-    pub(crate) const HELLO: u64 = 1;
+    Hello,
     /// Key of a region, and offset in the region. The bytes to write follow the head.
-    pub(crate) const WRITE: u64 = 2;
+    Write,
     /// Key of a region, offset in the region, and length. The bytes read follow the head of the answer.
-    pub(crate) const READ: u64 = 3;
+    Read,
     /// Key of a region, offset, value to compare with, value to store. Word 0 of the answer is the old value.
-    pub(crate) const COMPARE_SWAP: u64 = 4;
+    CompareSwap,
     /// Key of a region, offset, value to add. Word 0 of the answer is the old value.
-    pub(crate) const FETCH_ADD: u64 = 5;
+    FetchAdd,
     /// A part of a message, which follows the head. The words are the part's offset in the message, the
     /// number of the sending QP, and the number of the work request.
-    pub(crate) const PART: u64 = 6;
+    Part,
     /// Delivers a message that was sent in parts. The words are a `Delivery`.
-    pub(crate) const DELIVER: u64 = 7;
+    Deliver,
     /// File descriptor of a pipe, and the words of an event. The request has no answer.
-    pub(crate) const WAKE: u64 = 8;
+    Wake,
 }
 
-/// Results of requests.
-pub(crate) mod outcome {
-    pub(crate) const DONE: u64 = 0;
+impl RequestKind {
+    fn to_word(self) -> u64 {
+        match self {
+            RequestKind::Hello => 1,
+            RequestKind::Write => 2,
+            RequestKind::Read => 3,
+            RequestKind::CompareSwap => 4,
+            RequestKind::FetchAdd => 5,
+            RequestKind::Part => 6,
+            RequestKind::Deliver => 7,
+            RequestKind::Wake => 8,
+        }
+    }
+
+    fn from_word(word: u64) -> Option<RequestKind> {
+        Some(match word {
+            1 => RequestKind::Hello,
+            2 => RequestKind::Write,
+            3 => RequestKind::Read,
+            4 => RequestKind::CompareSwap,
+            5 => RequestKind::FetchAdd,
+            6 => RequestKind::Part,
+            7 => RequestKind::Deliver,
+            8 => RequestKind::Wake,
+            _ => return None,
+        })
+    }
+}
+
+/// Kinds of answers: the results of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerKind {
+    Done,
     /// The region does not exist, does not allow the access, or is not mapped.
-    pub(crate) const MEMORY: u64 = 1;
+    Memory,
     /// Nothing was done; the request may be repeated.
-    pub(crate) const AGAIN: u64 = 2;
+    Again,
     /// The message of a DELIVER was not received. Word 0 of the answer is the reason.
-    pub(crate) const REFUSED: u64 = 3;
+    Refused,
+}
+
+impl AnswerKind {
+    fn to_word(self) -> u64 {
+        match self {
+            AnswerKind::Done => 0,
+            AnswerKind::Memory => 1,
+            AnswerKind::Again => 2,
+            AnswerKind::Refused => 3,
+        }
+    }
+
+    fn from_word(word: u64) -> Option<AnswerKind> {
+        Some(match word {
+            0 => AnswerKind::Done,
+            1 => AnswerKind::Memory,
+            2 => AnswerKind::Again,
+            3 => AnswerKind::Refused,
+            _ => return None,
+        })
+    }
 }
 
 impl Head {
+    pub(crate) fn of_request(kind: RequestKind, sequence: u64, words: [u64; WORDS - 2]) -> Head {
+        Head { code: kind.to_word(), sequence, words }
+    }
+
+    pub(crate) fn of_answer(kind: AnswerKind, sequence: u64, words: [u64; WORDS - 2]) -> Head {
+        Head { code: kind.to_word(), sequence, words }
+    }
+
+    /// A head with any code, also of an unknown kind.
+    #[cfg(test)]
+    pub(crate) fn with_code(code: u64, sequence: u64, words: [u64; WORDS - 2]) -> Head {
+        Head { code, sequence, words }
+    }
+
+    /// The kind of this request; `None` if it is unknown.
+    pub(crate) fn request(&self) -> Option<RequestKind> {
+        RequestKind::from_word(self.code)
+    }
+
+    /// The kind of this answer; `None` if it is unknown.
+    pub(crate) fn answer(&self) -> Option<AnswerKind> {
+        AnswerKind::from_word(self.code)
+    }
+
     fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
-        let all = [self.kind, self.sequence].into_iter().chain(self.words);
+        let all = [self.code, self.sequence].into_iter().chain(self.words);
         for (to, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(all) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
@@ -86,8 +162,8 @@ impl Head {
         for (word, from) in words.iter_mut().zip(bytes.get(..HEAD_BYTES)?.chunks_exact(size_of::<u64>())) {
             *word = u64::from_ne_bytes(from.try_into().ok()?);
         }
-        let [kind, sequence, words @ ..] = words;
-        Some(Head { kind, sequence, words })
+        let [code, sequence, words @ ..] = words;
+        Some(Head { code, sequence, words })
     }
 }
 
@@ -258,7 +334,7 @@ mod tests {
         let (one, other) = pair();
         let bytes: Vec<u8> = (0..MAX_PART).map(|n| n as u8).collect();
         let whole = Piece { addr: bytes.as_ptr() as u64, len: bytes.len() };
-        let head = Head { kind: 7, sequence: 9, words: [1, 2, 3, 4, 5, u64::MAX] };
+        let head = Head { code: 7, sequence: 9, words: [1, 2, 3, 4, 5, u64::MAX] };
         assert!(receive(&other).expect("nothing yet").is_none());
         send(&one, head, &[whole], &[one.as_raw_fd(), other.as_raw_fd()]).expect("there is room");
         let received = receive(&other).expect("it is there").expect("it is there");
@@ -296,6 +372,20 @@ mod tests {
         std::fs::set_permissions(folder.path().join("1"), anyone).expect("its mode");
         assert!(own(&socket().expect("a socket"), 0));
         assert!(!own(&socket().expect("a socket"), 4711));
+    }
+
+    #[test]
+    fn kinds_keep_their_words() {
+        use RequestKind::{CompareSwap, Deliver, FetchAdd, Hello, Part, Read, Wake, Write};
+        for (word, kind) in (1..).zip([Hello, Write, Read, CompareSwap, FetchAdd, Part, Deliver, Wake]) {
+            assert_eq!((kind.to_word(), RequestKind::from_word(word)), (word, Some(kind)));
+        }
+        assert_eq!([0, 9].map(RequestKind::from_word), [None; 2]);
+        use AnswerKind::{Again, Done, Memory, Refused};
+        for (word, kind) in (0..).zip([Done, Memory, Again, Refused]) {
+            assert_eq!((kind.to_word(), AnswerKind::from_word(word)), (word, Some(kind)));
+        }
+        assert_eq!(AnswerKind::from_word(4), None);
     }
 
     #[test]
