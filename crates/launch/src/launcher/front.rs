@@ -13,54 +13,104 @@ use rustix::process::{WaitOptions, getpid};
 use std::io;
 use std::os::fd::RawFd;
 
-/// A message between the front process and the monitor.
+/// A message from the front process to the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrontMessage {
+pub(super) enum MonitorMessage {
     /// The front process has received this signal, with a value if it was queued with one.
     Came(c_int, Option<u32>),
-    /// The program was stopped by this signal. The front process must prepare to be stopped by it.
-    Stopped(c_int),
     /// The front process is ready to be stopped by this signal.
     Ready(c_int),
-    /// The monitor has received this signal, and asks for the nth time whether the front process receives it
-    /// too. The front process may have lost the signal: the kernel discards pending stop signals when a
-    /// process is continued, and a pending SIGCONT when a process is stopped.
-    Asks(c_int, u32),
     /// The answer to the nth question about this signal. The front process has reported all such signals that
     /// it received before the question.
     Answers(c_int, u32),
 }
 
+/// A message from the monitor to the front process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FrontMessage {
+    /// The program was stopped by this signal. The front process must prepare to be stopped by it.
+    Stopped(c_int),
+    /// The monitor has received this signal, and asks for the nth time whether the front process receives it
+    /// too. The front process may have lost the signal: the kernel discards pending stop signals when a
+    /// process is continued, and a pending SIGCONT when a process is stopped.
+    Asks(c_int, u32),
+}
+
+/// The signal that carries messages.
+pub(super) fn message_signal() -> c_int {
+    libc::SIGRTMAX()
+}
+
+/// The value of a signal that carries a message: the kind of the message, and its signal and value. The kinds
+/// of both directions are different.
+fn value_of(kind: u64, signal: c_int, value: u32) -> u64 {
+    u64::from(value) << 32 | (signal as u64) << 8 | kind
+}
+
+/// The inverse of [`value_of`].
+fn parts_of(told: u64) -> (u64, c_int, u32) {
+    (told & 0xff, (told >> 8) as c_int & 0xff, (told >> 32) as u32)
+}
+
+/// The value of a signal that carries a message. `None` if the signal is no message of process `from`.
+fn told(came: &Came, from: pid_t) -> Option<u64> {
+    came.value.filter(|_| came.signal == message_signal() && came.from == from)
+}
+
+impl MonitorMessage {
+    /// Sends the message to the monitor.
+    fn tell(self, monitor: pid_t) {
+        signals::send_value(monitor, message_signal(), self.to_value());
+    }
+
+    /// The message in a signal. `None` if the signal is no message of process `front`.
+    pub(super) fn of(came: &Came, front: pid_t) -> Option<MonitorMessage> {
+        MonitorMessage::from_value(told(came, front)?)
+    }
+
+    fn to_value(self) -> u64 {
+        match self {
+            MonitorMessage::Came(signal, None) => value_of(0, signal, 0),
+            MonitorMessage::Came(signal, Some(value)) => value_of(1, signal, value),
+            MonitorMessage::Ready(signal) => value_of(3, signal, 0),
+            MonitorMessage::Answers(signal, time) => value_of(5, signal, time),
+        }
+    }
+
+    fn from_value(told: u64) -> Option<MonitorMessage> {
+        Some(match parts_of(told) {
+            (0, signal, _) => MonitorMessage::Came(signal, None),
+            (1, signal, value) => MonitorMessage::Came(signal, Some(value)),
+            (3, signal, _) => MonitorMessage::Ready(signal),
+            (5, signal, time) => MonitorMessage::Answers(signal, time),
+            _ => return None,
+        })
+    }
+}
+
 impl FrontMessage {
-    /// The signal that carries messages.
-    pub(super) fn signal() -> c_int {
-        libc::SIGRTMAX()
+    /// Sends the message to the front process.
+    pub(super) fn tell(self, front: pid_t) {
+        signals::send_value(front, message_signal(), self.to_value());
     }
 
-    /// Sends the message to the other process.
-    pub(super) fn tell(self, to: pid_t) {
-        let (kind, signal, value) = match self {
-            FrontMessage::Came(signal, None) => (0, signal, 0),
-            FrontMessage::Came(signal, Some(value)) => (1, signal, value),
-            FrontMessage::Stopped(signal) => (2, signal, 0),
-            FrontMessage::Ready(signal) => (3, signal, 0),
-            FrontMessage::Asks(signal, time) => (4, signal, time),
-            FrontMessage::Answers(signal, time) => (5, signal, time),
-        };
-        signals::send_value(to, FrontMessage::signal(), u64::from(value) << 32 | (signal as u64) << 8 | kind);
+    /// The message in a signal. `None` if the signal is no message of process `monitor`.
+    fn of(came: &Came, monitor: pid_t) -> Option<FrontMessage> {
+        FrontMessage::from_value(told(came, monitor)?)
     }
 
-    /// The message in a signal. `None` if the signal is no message of process `from`.
-    pub(super) fn of(came: &Came, from: pid_t) -> Option<FrontMessage> {
-        let told = came.value.filter(|_| came.signal == FrontMessage::signal() && came.from == from)?;
-        let (signal, value) = ((told >> 8) as c_int & 0xff, (told >> 32) as u32);
-        Some(match told & 0xff {
-            0 => FrontMessage::Came(signal, None),
-            1 => FrontMessage::Came(signal, Some(value)),
-            2 => FrontMessage::Stopped(signal),
-            3 => FrontMessage::Ready(signal),
-            4 => FrontMessage::Asks(signal, value),
-            _ => FrontMessage::Answers(signal, value),
+    fn to_value(self) -> u64 {
+        match self {
+            FrontMessage::Stopped(signal) => value_of(2, signal, 0),
+            FrontMessage::Asks(signal, time) => value_of(4, signal, time),
+        }
+    }
+
+    fn from_value(told: u64) -> Option<FrontMessage> {
+        Some(match parts_of(told) {
+            (2, signal, _) => FrontMessage::Stopped(signal),
+            (4, signal, time) => FrontMessage::Asks(signal, time),
+            _ => return None,
         })
     }
 }
@@ -108,10 +158,9 @@ fn stand_for(monitor: pid_t) -> ! {
                 // From now on, the signal stops this process. The monitor sends it again.
                 awaited = signals::without(signals::all(), signal);
                 signals::block(&awaited);
-                FrontMessage::Ready(signal).tell(monitor);
+                MonitorMessage::Ready(signal).tell(monitor);
             }
-            Some(FrontMessage::Asks(signal, time)) => FrontMessage::Answers(signal, time).tell(monitor),
-            Some(_) => {}
+            Some(FrontMessage::Asks(signal, time)) => MonitorMessage::Answers(signal, time).tell(monitor),
             None if came.signal == libc::SIGCHLD => {}
             None => {
                 if came.signal == libc::SIGCONT {
@@ -119,7 +168,7 @@ fn stand_for(monitor: pid_t) -> ! {
                     signals::block(&awaited);
                 }
                 if came.from != monitor {
-                    FrontMessage::Came(came.signal, came.value.map(|value| value as u32)).tell(monitor);
+                    MonitorMessage::Came(came.signal, came.value.map(|value| value as u32)).tell(monitor);
                 }
             }
         }
@@ -146,4 +195,28 @@ pub(super) fn release_files(null: &[RawFd], kept: &[RawFd]) {
 fn open_files() -> Vec<RawFd> {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_survives_its_value_in_its_own_direction() {
+        let to_monitor = [
+            MonitorMessage::Came(libc::SIGINT, None),
+            MonitorMessage::Came(64, Some(u32::MAX)),
+            MonitorMessage::Ready(libc::SIGTSTP),
+            MonitorMessage::Answers(libc::SIGCONT, 1 << 31),
+        ];
+        for message in to_monitor {
+            assert_eq!(MonitorMessage::from_value(message.to_value()), Some(message));
+            assert_eq!(FrontMessage::from_value(message.to_value()), None);
+        }
+        for message in [FrontMessage::Stopped(libc::SIGTSTP), FrontMessage::Asks(64, u32::MAX)] {
+            assert_eq!(FrontMessage::from_value(message.to_value()), Some(message));
+            assert_eq!(MonitorMessage::from_value(message.to_value()), None);
+        }
+        assert_eq!(MonitorMessage::from_value(6), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! The monitor: the parent of the program.
 
 use super::explaining::Explainer;
-use super::front::{Front, FrontMessage, release_files};
+use super::front::{Front, FrontMessage, MonitorMessage, message_signal, release_files};
 use super::signals;
 use libc::{c_int, pid_t};
 use rustix::process::{Pid, WaitOptions, getpgid, getpgrp, getppid, setpgid};
@@ -48,7 +48,7 @@ impl Monitor {
     pub(super) fn start(front: &Front, mut command: Command, kept: &[RawFd]) -> io::Result<Monitor> {
         // This signal tells the monitor that the front process has died. By libc, because rustix has no names
         // for real-time signals. SAFETY: the call takes numbers.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, FrontMessage::signal(), 0, 0, 0) };
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, message_signal(), 0, 0, 0) };
         let _ = rustix::thread::set_name(NAME);
         signals::for_child(&mut command, front.blocked, front.children);
         let program = command.spawn()?.id() as pid_t;
@@ -73,9 +73,9 @@ impl Monitor {
                 signals::send(self.front, libc::SIGCONT);
                 return ended;
             }
-            match FrontMessage::of(&came, self.front) {
+            match MonitorMessage::of(&came, self.front) {
                 Some(message) => {
-                    if let FrontMessage::Came(signal, _) = message {
+                    if let MonitorMessage::Came(signal, _) = message {
                         explainer.hears(signal);
                     }
                     self.hear(message);
@@ -126,9 +126,9 @@ impl Monitor {
         getpgid(Pid::from_raw(self.program)).is_ok_and(|group| group == getpgrp())
     }
 
-    fn hear(&mut self, message: FrontMessage) {
+    fn hear(&mut self, message: MonitorMessage) {
         match message {
-            FrontMessage::Came(signal, value) => {
+            MonitorMessage::Came(signal, value) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
                 let is_for_group = seen.times > 0;
                 seen.times = seen.times.saturating_sub(1);
@@ -138,16 +138,17 @@ impl Monitor {
                     Some(value) => signals::send_value(self.program, signal, value.into()),
                 }
             }
-            FrontMessage::Ready(signal) if self.stopped == Some(signal) => signals::send(self.front, signal),
+            MonitorMessage::Ready(signal) if self.stopped == Some(signal) => {
+                signals::send(self.front, signal)
+            }
             // The program has been continued meanwhile.
-            FrontMessage::Ready(_) => signals::send(self.front, libc::SIGCONT),
-            FrontMessage::Answers(signal, time) => {
+            MonitorMessage::Ready(_) => signals::send(self.front, libc::SIGCONT),
+            MonitorMessage::Answers(signal, time) => {
                 let seen = &mut self.seen[signal as usize % SIGNALS];
                 if seen.asked == time {
                     seen.times = 0;
                 }
             }
-            FrontMessage::Stopped(_) | FrontMessage::Asks(..) => {}
         }
     }
 }
