@@ -8,7 +8,7 @@ use crate::causes::*;
 use crate::device::{self, MAX_QP};
 use crate::limits::limits;
 use crate::queues::qp::posting::Posting;
-use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::queues::qp::{Qp, QpKind, QpParts};
 use crate::refused::{Asked, NONE};
 use crate::wr_opcode;
 use doorbell_abi::ibv_qp_attr_mask::*;
@@ -96,7 +96,7 @@ unsafe fn create_extended(
     let known = of_type | INIT_ATTR_PD | INIT_ATTR_CREATE_FLAGS | INIT_ATTR_SEND_OPS_FLAGS;
     let flags = if attr.comp_mask & INIT_ATTR_CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
     let ops = if attr.comp_mask & INIT_ATTR_SEND_OPS_FLAGS != 0 { attr.send_ops_flags } else { 0 };
-    let offered = match transport_of(attr.qp_type).map(|(qp_type, _)| qp_type) {
+    let offered = match transport_of(attr.qp_type) {
         Some(QpType::Rc) => SEND_OPS | SEND_OPS_OF_WINDOWS | SEND_OPS_OF_RC,
         Some(QpType::Uc) => SEND_OPS | SEND_OPS_OF_WINDOWS,
         Some(QpType::Ud) | None => SEND_OPS,
@@ -133,11 +133,12 @@ unsafe fn create_extended(
 }
 
 unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box<QpObject>, Refused> {
-    let (qp_type, role) = transport_of(attr.qp_type).ok_or_else(|| QP_TYPE.of([&attr.qp_type]))?;
+    let qp_type = transport_of(attr.qp_type).ok_or_else(|| QP_TYPE.of([&attr.qp_type]))?;
+    let is_initiator = attr.qp_type == IBV_QPT_XRC_SEND;
     // An XRC initiator receives nothing, so its receive CQ and SRQ are ignored.
-    let attr = &match role {
-        QpRole::Plain => *attr,
-        _ => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
+    let attr = &match is_initiator {
+        false => *attr,
+        true => ibv_qp_init_attr { recv_cq: attr.send_cq, srq: null_mut(), ..*attr },
     };
     if pd_pointer.is_null() {
         return Err(QP_PD.bare());
@@ -158,19 +159,21 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     {
         is_of(pd.base.context, of, field)?;
     }
+    let kind = match is_initiator {
+        false => QpKind::Plain { qp_type, srq: srq.map(|srq| srq.rq.clone()) },
+        true => QpKind::Initiator,
+    };
     // SAFETY: the PD's context.
     let owner = unsafe { context(pd.base.context) };
     let made = Qp::new(
         owner.process,
         QpParts {
             pd: pd.base.handle,
-            qp_type,
-            role,
-            cap: checked_cap(&attr.cap, srq.is_some() || role != QpRole::Plain)?,
+            cap: checked_cap(&attr.cap, kind.uses_srq())?,
+            kind,
             sq_sig_all: attr.sq_sig_all != 0,
             send_cq: send_cq.cq.clone(),
             recv_cq: recv_cq.cq.clone(),
-            srq: srq.map(|s| s.rq.clone()),
             async_pipe: owner.async_pipe.clone(),
         },
     )
@@ -185,12 +188,12 @@ unsafe fn create(pd_pointer: *mut ibv_pd, attr: &ibv_qp_init_attr) -> Result<Box
     Ok(unsafe { hand_out(pd.base.context, pd_pointer, attr, made, QpOrigin::Made) })
 }
 
-/// The transport and the XRC role of a QP with this `enum ibv_qp_type`; `None` if the type is not supported
-/// here. `xrc::create_target` creates XRC targets.
-fn transport_of(qp_type: u32) -> Option<(QpType, QpRole)> {
+/// The transport of a QP with this `enum ibv_qp_type`; `None` if the type is not supported here.
+/// `xrc::create_target` creates XRC targets.
+fn transport_of(qp_type: u32) -> Option<QpType> {
     match qp_type {
-        IBV_QPT_XRC_SEND => Some((QpType::Rc, QpRole::Initiator)),
-        other => QpType::from_c(other).map(|known| (known, QpRole::Plain)),
+        IBV_QPT_XRC_SEND => Some(QpType::Rc),
+        other => QpType::from_c(other),
     }
 }
 

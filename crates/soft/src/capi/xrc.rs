@@ -9,13 +9,13 @@ use crate::errno::{EAGAIN, EINVAL, Errno};
 use crate::fabric::domains::Opening;
 use crate::queues::cq::Cq;
 use crate::queues::qp::targets::elsewhere;
-use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::queues::qp::{Qp, QpKind, QpParts};
 use doorbell_abi::{
     IBV_QPT_XRC_RECV, ibv_context, ibv_qp, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex,
     ibv_qp_open_attr, ibv_xrcd, ibv_xrcd_init_attr,
 };
 use doorbell_transport::Refused;
-use doorbell_verbs::{QpAttr, QpCap, QpState, QpType};
+use doorbell_verbs::{QpAttr, QpCap, QpState};
 use libc::c_int;
 use std::fs::File;
 use std::os::fd::FromRawFd;
@@ -123,13 +123,11 @@ unsafe fn make_target(domain: &XrcdObject) -> Result<Arc<Qp>, Refused> {
         owner.process,
         QpParts {
             pd: 0,
-            qp_type: QpType::Rc,
-            role: QpRole::Target(domain.domain.id),
+            kind: QpKind::Target(domain.domain.id),
             cap: NOTHING,
             sq_sig_all: false,
             send_cq: nothing.clone(),
             recv_cq: nothing,
-            srq: None,
             async_pipe: owner.async_pipe.clone(),
         },
     );

@@ -8,7 +8,7 @@ use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::memory::records::QPS;
 use crate::queues::cq::Cq;
-use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::queues::qp::{Qp, QpKind, QpParts};
 use crate::queues::recv_queue::{RecvQueue, Senders, Sizes};
 use doorbell_abi::ibv_wc;
 use doorbell_verbs::*;
@@ -195,13 +195,11 @@ fn each_cq_keeps_the_completions_of_its_own() {
     let (memory, cqs) = (buffer(process()), [cq(64), cq(64)]);
     let parts = QpParts {
         pd: PD,
-        qp_type: QpType::Rc,
-        role: QpRole::Plain,
+        kind: QpKind::Plain { qp_type: QpType::Rc, srq: None },
         cap: CAP,
         sq_sig_all: false,
         send_cq: cqs[0].clone(),
         recv_cq: cqs[1].clone(),
-        srq: None,
         async_pipe: pipe(),
     };
     let (cq, pipe) = (cqs[0].clone(), pipe());

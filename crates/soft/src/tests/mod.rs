@@ -22,7 +22,7 @@ mod timers;
 use crate::fabric::pipe::EventPipe;
 use crate::fabric::process::Process;
 use crate::queues::cq::Cq;
-use crate::queues::qp::{Qp, QpParts, QpRole};
+use crate::queues::qp::{Qp, QpKind, QpParts};
 use crate::queues::recv_queue::RecvQueue;
 use doorbell_verbs::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -74,13 +74,11 @@ impl Side {
     ) -> Side {
         let parts = QpParts {
             pd: PD,
-            qp_type,
-            role: QpRole::Plain,
+            kind: QpKind::Plain { qp_type, srq },
             cap,
             sq_sig_all: false,
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
-            srq,
             async_pipe: pipe.clone(),
         };
         Side { cq, qp: Qp::new(process, parts).expect("a QP"), pipe }

@@ -45,7 +45,8 @@ use doorbell_abi::CEnum;
 use doorbell_launch::counts::qp::QpCounter;
 use doorbell_transport::{Refused, check_modify_shown, check_post_recv, rnr_wait, takes_requests};
 use doorbell_verbs::{Mtu, QpAttr, QpCap, QpState, QpType, Sge, Span, WcOpcode, WcStatus};
-pub(crate) use role::QpRole;
+pub(crate) use role::QpKind;
+use role::QpRole;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -60,13 +61,11 @@ const EVENT_SQ_DRAINED: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct QpParts {
     pub(crate) pd: u32,
-    pub(crate) qp_type: QpType,
-    pub(crate) role: QpRole,
+    pub(crate) kind: QpKind,
     pub(crate) cap: QpCap,
     pub(crate) sq_sig_all: bool,
     pub(crate) send_cq: Arc<Cq>,
     pub(crate) recv_cq: Arc<Cq>,
-    pub(crate) srq: Option<Arc<RecvQueue>>,
     pub(crate) async_pipe: Arc<EventPipe>,
 }
 
@@ -173,13 +172,13 @@ impl Qp {
         let record = process.segment.qp(index as usize).ok_or(EINVAL)?;
         let own = process.copier()?;
         let async_fd = parts.async_pipe.in_record();
-        let role = parts.role;
-        let uses_srq = parts.srq.is_some() || role != QpRole::Plain;
-        let rq = match parts.srq {
-            Some(srq) => srq,
-            None => {
+        let (qp_type, role, uses_srq) = (parts.kind.qp_type(), parts.kind.role(), parts.kind.uses_srq());
+        let rq = match parts.kind {
+            QpKind::Plain { srq: Some(srq), .. } => srq,
+            // An XRC QP also has a queue, to which the program cannot post.
+            QpKind::Plain { srq: None, .. } | QpKind::Initiator | QpKind::Target(_) => {
                 let sizes = Sizes { depth: parts.cap.max_recv_wr, max_sge: parts.cap.max_recv_sge };
-                let senders = match parts.qp_type {
+                let senders = match qp_type {
                     QpType::Ud => Senders::ManyInOrder,
                     QpType::Rc | QpType::Uc => Senders::One,
                 };
@@ -189,7 +188,7 @@ impl Qp {
         };
         let generation = record.generation.load(Relaxed).wrapping_add(1);
         record.generation.store(generation, Relaxed);
-        record.qp_type.store(role.record_type(parts.qp_type), Relaxed);
+        record.qp_type.store(role.record_type(qp_type), Relaxed);
         process.segment.domain(index as usize).ok_or(EINVAL)?.store(role.domain(), Relaxed);
         record.pd.store(parts.pd, Relaxed);
         reach(Point::QpHalfMade);
@@ -199,7 +198,7 @@ impl Qp {
         record.uses_srq.store(u32::from(uses_srq), Relaxed);
         record.processor.store(0, Relaxed);
         record.show(QpState::Reset);
-        let (posts, receives) = counts::qp(num, parts.qp_type, parts.send_cq.index).unzip();
+        let (posts, receives) = counts::qp(num, qp_type, parts.send_cq.index).unzip();
         let share = Arc::new(QpShare {
             process,
             num,
@@ -222,10 +221,10 @@ impl Qp {
             // SeqCst, as for all stores of `lane`, although no sender knows of the QP yet.
             QpRole::Initiator | QpRole::Target(_) => record.lane.store(0, SeqCst),
         }
-        let responder_type = role.responder_type(parts.qp_type);
+        let responder_type = role.responder_type(qp_type);
         let made = Arc::new_cyclic(|me| Qp {
             me: me.clone(),
-            requester: Requester { process, num, qp_type: parts.qp_type, pd: parts.pd, responder_type, own },
+            requester: Requester { process, num, qp_type, pd: parts.pd, responder_type, own },
             index,
             role,
             cap: parts.cap,
@@ -244,7 +243,7 @@ impl Qp {
                 queue: VecDeque::new(),
                 wait: None,
                 scratch: Scratch::default(),
-                watch: Watch::new(num, parts.qp_type, posts),
+                watch: Watch::new(num, qp_type, posts),
             }),
             fullness: Fullness::new(QueueKind::Sends, num),
             events: Events::default(),

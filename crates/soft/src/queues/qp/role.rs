@@ -3,12 +3,50 @@
 //! respects, both roles behave like RC QPs.
 
 use crate::fabric::domains::DomainId;
+use crate::queues::recv_queue::RecvQueue;
 use doorbell_abi::{CEnum, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
 use doorbell_verbs::{QpAttr, QpState, QpType};
+use std::sync::Arc;
+
+/// The kind of a new QP.
+#[derive(Debug)]
+pub(crate) enum QpKind {
+    /// No XRC role. The QP may take its RECVs from an SRQ.
+    Plain {
+        qp_type: QpType,
+        srq: Option<Arc<RecvQueue>>,
+    },
+    Initiator,
+    /// A target in this domain.
+    Target(DomainId),
+}
+
+impl QpKind {
+    /// The type whose rules the QP follows.
+    pub(crate) fn qp_type(&self) -> QpType {
+        match self {
+            QpKind::Plain { qp_type, .. } => *qp_type,
+            QpKind::Initiator | QpKind::Target(_) => QpType::Rc,
+        }
+    }
+
+    /// Whether the program cannot post RECVs to the QP itself.
+    pub(crate) fn uses_srq(&self) -> bool {
+        !matches!(self, QpKind::Plain { srq: None, .. })
+    }
+
+    pub(super) fn role(&self) -> QpRole {
+        match self {
+            QpKind::Plain { .. } => QpRole::Plain,
+            QpKind::Initiator => QpRole::Initiator,
+            QpKind::Target(domain) => QpRole::Target(*domain),
+        }
+    }
+}
 
 /// A QP's role in XRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QpRole {
+pub(super) enum QpRole {
     /// No XRC role.
     Plain,
     Initiator,
