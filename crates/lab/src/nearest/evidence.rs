@@ -1,6 +1,7 @@
 //! Everything about a run from which its bottleneck follows.
 
-use super::stations::{CACHES, MeteredMachine, Station};
+use super::caches::{CacheClass, PerCache};
+use super::stations::{MeteredMachine, Station};
 use crate::asked::SystemWorkload;
 use crate::results::{RawRun, Shown, Utilization, is_reached};
 use doorbell_nic::limits::{InFlight, Limit};
@@ -30,8 +31,8 @@ pub(super) struct Evidence {
     /// The least time of an operation and of the think time after it; `None` for systems, and for threads in
     /// several classes.
     pub(super) turn: Option<Turn>,
-    /// Share of the latency of an operation for which units stall for entries of each class of [`CACHES`].
-    pub(super) stalled: [f64; CACHES.len()],
+    /// Share of the latency of an operation for which units stall for entries of each class of caches.
+    pub(super) stalled: PerCache,
     /// Whether units stall for entries, but the share of the latency is unknown.
     pub(super) stalls_unknown: bool,
     /// Largest share of the time in which DMA reads of a NIC wait for a tag.
@@ -126,12 +127,13 @@ impl Evidence {
     /// flight, if known. `returns` tells whether operations return data.
     fn of(machines: &[MeteredMachine<'_>], in_flight: Option<f64>, returns: bool) -> Evidence {
         let waiting =
-            CACHES.map(|cache| machines.iter().map(|m| waiting_for(m, cache, returns)).sum::<f64>());
+            PerCache::from_fn(|cache| machines.iter().map(|m| waiting_for(m, cache, returns)).sum());
         let share = |waiting: f64| in_flight.map_or(0.0, |all| (waiting / all.max(1e-9)).min(1.0));
         Evidence {
             stations: machines.iter().flat_map(MeteredMachine::stations).collect(),
             stalled: waiting.map(share),
-            stalls_unknown: in_flight.is_none() && waiting.iter().any(|waiting| *waiting > 0.0),
+            stalls_unknown: in_flight.is_none()
+                && waiting.entries().iter().any(|(_, waiting)| *waiting > 0.0),
             tags: machines.iter().map(|m| m.waiting(WaitKind::Tag)).fold(0.0, f64::max),
             ..Evidence::default()
         }
@@ -186,13 +188,11 @@ fn nearest(limits: &[Limit], mops: f64, of: impl Fn(&Limit) -> bool) -> f64 {
 
 /// Mean number of operations of a machine that wait for entries of these caches. If operations return data
 /// and their WQE was evicted, they wait until the NIC has read the WQE again.
-fn waiting_for(machine: &MeteredMachine<'_>, cache: Resource, returns: bool) -> f64 {
-    use doorbell_nic::NicCache::{QpRequester, QpResponder, Translation, Wqe};
-    let units = [QpRequester, QpResponder, Translation, Wqe].into_iter().filter(|of| of.resource() == cache);
-    let stalled: f64 = units.map(|of| machine.waiting(WaitKind::Entry(of))).sum();
+fn waiting_for(machine: &MeteredMachine<'_>, cache: CacheClass, returns: bool) -> f64 {
+    let stalled: f64 = cache.caches().iter().map(|of| machine.waiting(WaitKind::Entry(*of))).sum();
     let read = machine.profile.device.pcie.read_latency.as_ps() as f64;
     let again = match cache {
-        Resource::WqeCache if returns => machine.misses(cache) as f64 * read / machine.window_ps,
+        CacheClass::Wqe if returns => machine.misses(cache) as f64 * read / machine.window_ps,
         _ => 0.0,
     };
     stalled + again
@@ -235,7 +235,7 @@ mod tests {
             machine: 0,
             class: meter.part().resource(),
             load,
-            saved: [0.0; CACHES.len()],
+            saved: PerCache::default(),
         };
         let order = |lowest| {
             let dma = Meter::of_device(Part::PcieReadCompletions);

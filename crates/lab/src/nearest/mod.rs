@@ -1,9 +1,10 @@
 //! The bottleneck according to a single run. It is the nearest bound: the resource whose use, without the
 //! time for which it waits for other resources, is closest to its capacity.
 //!
-//! `stations` are the parts of the machines that serve one thing at a time. `evidence` is everything that the
-//! rules in `rules` look at.
+//! `stations` are the parts of the machines that serve one thing at a time. `caches` has tables with a value
+//! for each class of caches. `evidence` is everything that the rules in `rules` look at.
 
+mod caches;
 mod evidence;
 mod rules;
 mod stations;

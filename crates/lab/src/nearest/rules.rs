@@ -1,7 +1,8 @@
 //! The rules by which a bottleneck follows from the evidence of a single run.
 
+use super::caches::{CacheClass, PerCache};
 use super::evidence::{CLOSE, Evidence, Turn};
-use super::stations::{CACHES, Station};
+use super::stations::Station;
 use crate::results::{BUSY, Bottleneck};
 use doorbell_nic::{Part, Resource};
 
@@ -96,8 +97,8 @@ fn of_reached(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> NearestResou
 
 /// Misses in caches, if the rate would be far higher without them.
 fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<NearestResource> {
-    let gains = (0..CACHES.len()).map(|at| (at, evidence.gain(at)));
-    let (at, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let gains = PerCache::from_fn(|cache| evidence.gain(cache)).entries();
+    let (cache, gain) = gains.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let own = evidence.busy().map(|top| top.own() / top.load);
     let needed = own.map_or(MISSES, |own| own / CACHE_WEIGHT);
     if gain < needed {
@@ -107,28 +108,31 @@ fn of_caches(evidence: &Evidence, name: &dyn Fn(u32) -> String) -> Option<Neares
     let why = match evidence.busy() {
         Some(top) => format!(
             "misses in the NIC's {}: without them, {} would be busy for {} less time",
-            in_words(CACHES[at]),
+            cache.in_words(),
             part(top, name),
-            percent(top.saved[at] / top.load)
+            percent(top.saved.get(cache) / top.load)
         ),
         None => format!(
             "misses in the NIC's {}: operations wait for entries during {} of their latency",
-            in_words(CACHES[at]),
-            percent(evidence.stalled[at])
+            cache.in_words(),
+            percent(evidence.stalled.get(cache))
         ),
     };
-    Some(NearestResource { class: CACHES[at], why, sure })
+    Some(NearestResource { class: cache.resource(), why, sure })
 }
 
 impl Evidence {
     /// Estimated relative gain in rate if this cache had no misses.
-    fn gain(&self, at: usize) -> f64 {
+    fn gain(&self, cache: CacheClass) -> f64 {
         match self.busy() {
             Some(top) => {
-                let left = self.stations.iter().map(|station| station.load - station.saved[at]);
+                let left = self.stations.iter().map(|station| station.load - station.saved.get(cache));
                 top.load / left.fold(0.01, f64::max) - 1.0
             }
-            None => self.stalled[at] / (1.0 - self.stalled[at]).max(0.01),
+            None => {
+                let stalled = self.stalled.get(cache);
+                stalled / (1.0 - stalled).max(0.01)
+            }
         }
     }
 }
@@ -232,14 +236,6 @@ fn used(station: &Station, name: &dyn Fn(u32) -> String) -> String {
     format!("most used: {}", used_part(station, name))
 }
 
-fn in_words(cache: Resource) -> &'static str {
-    match cache {
-        Resource::WqeCache => "WQE cache",
-        Resource::QpContextCache => "QP-context caches",
-        _ => "translation cache",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +247,11 @@ mod tests {
             Part::PortOut => Meter::port_out(1),
             part => Meter::of_device(part),
         };
-        Station { meter, machine: 3, class: part.resource(), load, saved: [0.0; CACHES.len()] }
+        Station { meter, machine: 3, class: part.resource(), load, saved: PerCache::default() }
+    }
+
+    fn of_contexts(value: f64) -> PerCache {
+        PerCache { qp_context: value, ..PerCache::default() }
     }
 
     fn found(evidence: &Evidence) -> Bottleneck {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn misses_are_named_if_the_rate_would_be_far_higher_without_them() {
-        let units = |saved| Station { saved: [0.0, saved, 0.0], ..station(Part::ReceivingUnits, 0.98) };
+        let units = |saved| Station { saved: of_contexts(saved), ..station(Part::ReceivingUnits, 0.98) };
         let class = |saved| found(&busy(&[units(saved), station(Part::PortOut, 0.3)])).class_name();
         assert_eq!((class(0.5), class(0.02)), ("nic-qp-cache", "nic-rx-pu"));
         // Without misses, another part would be as busy.
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_barely_meets_the_rule_is_not_confirmed() {
-        let stalled = |share| found(&Evidence { stalled: [0.0, share, 0.0], ..Evidence::default() });
+        let stalled = |share| found(&Evidence { stalled: of_contexts(share), ..Evidence::default() });
         assert_eq!(stalled(0.04).in_table(), "latency");
         assert_eq!(stalled(0.06).in_table(), "nic-qp-cache, not confirmed");
         assert_eq!(stalled(0.2).in_table(), "nic-qp-cache");

@@ -1,13 +1,10 @@
 //! The parts of the machines that serve one thing at a time, and their loads.
 
+use super::caches::{CacheClass, PerCache};
 use crate::results::Utilization;
 use doorbell_nic::cost::Costs;
 use doorbell_nic::{Part, Profile, Resource, wqe};
 use doorbell_sim::{CacheUse, Meter, Metrics, WaitKind, WaitUse};
-
-/// The classes of caches, in the order of [`Station::saved`].
-pub(super) const CACHES: [Resource; 3] =
-    [Resource::WqeCache, Resource::QpContextCache, Resource::TranslationCache];
 
 /// A part of a machine that serves one thing at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,14 +16,14 @@ pub(super) struct Station {
     pub(super) class: Resource,
     /// Share of the measured time in which the part is busy. A core that waits for the PCIe link is not.
     pub(super) load: f64,
-    /// The parts of `load` that would be saved without misses in the caches of [`CACHES`].
-    pub(super) saved: [f64; CACHES.len()],
+    /// The parts of `load` that would be saved without misses in the caches of each class.
+    pub(super) saved: PerCache,
 }
 
 impl Station {
     /// The load without misses in any cache.
     pub(super) fn own(&self) -> f64 {
-        (self.load - self.saved.iter().sum::<f64>()).max(0.0)
+        (self.load - self.saved.sum()).max(0.0)
     }
 
     pub(super) fn is_core(&self) -> bool {
@@ -82,8 +79,8 @@ impl<'a> MeteredMachine<'a> {
     }
 
     /// Number of misses in the caches of this class.
-    pub(super) fn misses(&self, cache: Resource) -> u64 {
-        self.caches.iter().filter(|of| of.cache.resource() == cache).map(|of| of.misses).sum()
+    pub(super) fn misses(&self, class: CacheClass) -> u64 {
+        self.caches.iter().filter(|of| CacheClass::of(of.cache) == class).map(|of| of.misses).sum()
     }
 
     /// The use of another part of the same device.
@@ -100,7 +97,7 @@ impl<'a> MeteredMachine<'a> {
     /// The station that the meter of this part stands for; `None` if the meter of another part does.
     fn station(&self, of: &Utilization) -> Option<Station> {
         let Utilization { meter, machine, utilization: used } = *of;
-        let simple = Station { meter, machine, class: of.class(), load: used, saved: [0.0; CACHES.len()] };
+        let simple = Station { meter, machine, class: of.class(), load: used, saved: PerCache::default() };
         Some(match meter.part() {
             Part::Core => {
                 let stalled = meter.number().map_or(0.0, |core| self.waiting(WaitKind::Buffer(core)));
@@ -132,7 +129,7 @@ impl<'a> MeteredMachine<'a> {
     }
 
     /// Units. A QP or a flow has one unit at a time, which may be busier than the units on average.
-    fn units(&self, mean: Station, busiest: Part, stalls: [f64; CACHES.len()]) -> Station {
+    fn units(&self, mean: Station, busiest: Part, stalls: PerCache) -> Station {
         let load = mean.load.max(self.beside(mean.meter, busiest));
         // The busiest unit stalls as often as the others, relative to its work.
         let scale = if mean.load > 0.0 { load / mean.load } else { 0.0 };
@@ -140,19 +137,27 @@ impl<'a> MeteredMachine<'a> {
     }
 
     /// Share of the time for which sending units stall for entries of each cache.
-    fn stalls_sending(&self) -> [f64; CACHES.len()] {
+    fn stalls_sending(&self) -> PerCache {
         let units = f64::from(self.profile.device.tx.units) * self.devices();
         let of = |cache| self.waiting(WaitKind::Entry(cache)) / units;
         use doorbell_nic::NicCache::{QpRequester, Translation, Wqe};
-        [of(Wqe), of(QpRequester), self.translations_when(true) * of(Translation)]
+        PerCache {
+            wqe: of(Wqe),
+            qp_context: of(QpRequester),
+            translation: self.translations_when(true) * of(Translation),
+        }
     }
 
     /// Share of the time for which receiving units stall for entries of each cache.
-    fn stalls_receiving(&self) -> [f64; CACHES.len()] {
+    fn stalls_receiving(&self) -> PerCache {
         let units = f64::from(self.profile.device.rx.units) * self.devices();
         let of = |cache| self.waiting(WaitKind::Entry(cache)) / units;
         use doorbell_nic::NicCache::{QpResponder, Translation};
-        [0.0, of(QpResponder), self.translations_when(false) * of(Translation)]
+        PerCache {
+            wqe: 0.0,
+            qp_context: of(QpResponder),
+            translation: self.translations_when(false) * of(Translation),
+        }
     }
 
     /// 1 if the busier units of the machine are sending units (or receiving units), else 0. Both wait for
@@ -167,15 +172,17 @@ impl<'a> MeteredMachine<'a> {
 
     /// Share of the time for which the reads of missing entries use a direction of the PCIe link. `time` is
     /// the time of a read of so many bytes, in picoseconds.
-    fn saved_of_link(&self, time: impl Fn(&Costs, u64) -> u64) -> [f64; CACHES.len()] {
+    fn saved_of_link(&self, time: impl Fn(&Costs, u64) -> u64) -> PerCache {
         let (costs, caches) = (Costs::new(self.profile), &self.profile.device.caches);
-        let bytes = [wqe::LINE, caches.context, caches.translation];
+        let bytes_of = |class| match class {
+            CacheClass::Wqe => wqe::LINE,
+            CacheClass::QpContext => caches.context,
+            CacheClass::Translation => caches.translation,
+        };
         let window = self.window_ps * self.devices();
-        let mut saved = [0.0; CACHES.len()];
-        for (at, (cache, bytes)) in CACHES.into_iter().zip(bytes).enumerate() {
-            saved[at] = self.misses(cache) as f64 * time(&costs, bytes.into()) as f64 / window;
-        }
-        saved
+        PerCache::from_fn(|class| {
+            self.misses(class) as f64 * time(&costs, bytes_of(class).into()) as f64 / window
+        })
     }
 }
 
@@ -221,7 +228,7 @@ mod tests {
             (Meter::of_device(Part::ReceivingUnits), Meter::of_device(Part::BusiestReceivingUnit));
         let all = stations(&waits, &[(mean, 0.5), (busiest, 1.0)]);
         let [units] = &all[..] else { panic!("{all:?}") };
-        assert_eq!((units.load, units.saved), (1.0, [0.0, 1.0, 0.0]));
+        assert_eq!((units.load, units.saved), (1.0, PerCache { qp_context: 1.0, ..PerCache::default() }));
     }
 
     #[test]
@@ -230,7 +237,7 @@ mod tests {
         let metrics = Metrics { caches: vec![cache], window_ps: 1_000_000, ..Metrics::default() };
         let all = stations(&metrics, &[(Meter::of_device(Part::PcieReadCompletions), 0.9)]);
         // A context of 256 B takes two completions of 128 B: 19.5 ns in 1 us, ten times.
-        let [saved_of_wqes, saved, _] = all[0].saved;
+        let PerCache { wqe: saved_of_wqes, qp_context: saved, .. } = all[0].saved;
         assert!(saved_of_wqes == 0.0 && (0.19..0.21).contains(&saved), "{all:?}");
     }
 }
