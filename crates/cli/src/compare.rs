@@ -13,7 +13,7 @@ use crate::rows::Rows;
 use crate::screen;
 use crate::table::{self, Align, Stream};
 use doorbell_lab::compare::{Comparison, Cost, CostTerm, Differences, Side, Sides};
-use doorbell_lab::{Control, Found, Given, Known};
+use doorbell_lab::{Control, Found, Given, Known, Workload, keys};
 use doorbell_nic::limits::Measure;
 use doorbell_nic::{Digits, Profile, counted};
 use std::fmt::Write;
@@ -98,7 +98,8 @@ type Row = (usize, Option<Found>);
 /// The rows of the sides, which are printed as they come. JSON appears at the end.
 fn rows<'a>(args: &'a CompareArgs, sides: &'a Sides, bar: &'a Bar) -> Rows<'a, Row> {
     let names = args.side.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let with_p999 = sides.workloads().iter().filter_map(|w| w.get("until")).any(report::asks_for_p999);
+    let with_p999 =
+        sides.workloads().iter().filter_map(|w| w.get(Workload::until.key)).any(report::asks_for_p999);
     let mut table = Stream::new(&columns(names, with_p999));
     let mut first: Option<Row> = None;
     Rows::new(move |(at, found): Row| {
@@ -185,7 +186,8 @@ fn notes(c: &Comparison) -> String {
             let _ = writeln!(text, "  {}: {}: {clients}.", side.name, report::NEVER_SERVED);
         }
     }
-    let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get("max_time"))));
+    let key = Workload::max_time.key;
+    let timed = c.sides.iter().filter_map(|side| Some((side.found.as_ref()?, side.workload.get(key))));
     text += &report::about_latencies(timed);
     let sides = c.sides.iter().filter_map(|side| Some((&side.name[..], side.found.as_ref()?)));
     text += &report::windows(sides.clone());
@@ -206,7 +208,7 @@ fn notes(c: &Comparison) -> String {
             );
         }
     }
-    if c.sides.iter().any(|side| side.workload.get("system").is_some()) {
+    if c.sides.iter().any(|side| side.workload.get(keys::SYSTEM).is_some()) {
         text += "\nThe cost of a system's operation is not known, because bounds are computed for verbs \
              only.\n";
     }

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
-use doorbell_lab::{Asked, SYSTEMS, Schema, Typed, Workload, WorkloadError};
+use doorbell_lab::{Asked, SYSTEMS, Schema, Timing, Typed, Workload, WorkloadError, keys};
 use doorbell_nic::Profile;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
 use std::ffi::OsStr;
@@ -163,8 +163,8 @@ impl FileAndFlags {
             false => error,
         })?;
         // The file's design belongs to the file's system, so it does not apply if a flag names a system.
-        if self.flags.get("system").is_some() {
-            base.remove("design");
+        if self.flags.get(keys::SYSTEM).is_some() {
+            base.remove(keys::DESIGN);
         }
         // A resolved workload repeats facts that follow from its groups. The repetitions are dropped.
         Ok(Workload::without_sums_of(base))
@@ -209,10 +209,9 @@ fn of_group(text: &str) -> (Option<usize>, &str) {
 
 /// Parameters from `--set` for a single profile.
 pub(crate) fn settings(said: &[String]) -> Result<Settings, WorkloadError> {
-    let field = Workload::fields().into_iter().find(|field| field.key == "set").expect("workloads have it");
     let mut all = Settings::new();
     for text in said {
-        match field.parse(text).map_err(WorkloadError::Invalid)? {
+        match Workload::set.parse(text).map_err(WorkloadError::Invalid)? {
             Value::Settings(set) => all = doorbell_lab::both(all, set).map_err(WorkloadError::Invalid)?,
             other => unreachable!("{other} is parsed of no setting"),
         }
@@ -233,7 +232,7 @@ fn with_verbs(command: Command) -> Command {
 /// Help text about a system parameter: the systems that have it, and its usual value.
 fn of_systems(field: &Field) -> String {
     let names = doorbell_lab::systems_with(field.key);
-    let of = if names.is_empty() || ["system", "design"].contains(&field.key) {
+    let of = if names.is_empty() || [keys::SYSTEM, keys::DESIGN].contains(&field.key) {
         String::new()
     } else {
         format!(" ({})", names.join(", "))
@@ -254,7 +253,10 @@ fn of_systems(field: &Field) -> String {
 /// The flag for a load. Both workloads and systems with an open loop can have it, so no type of theirs has
 /// the field.
 fn load() -> impl Iterator<Item = Arg> {
-    doorbell_lab::fields().into_iter().filter(|field| field.key == "load").flat_map(|field| args(field, ""))
+    doorbell_lab::fields()
+        .into_iter()
+        .filter(|field| field.key == keys::LOAD)
+        .flat_map(|field| args(field, ""))
 }
 
 impl clap::Args for VerbArgs {
@@ -281,7 +283,8 @@ impl clap::Args for AnyArgs {
 
 /// Usual times of `live`. For other commands, these fields are virtual times. A real processor needs a longer
 /// warm-up than a model.
-pub(crate) const USUAL_LIVE: [(&str, &str); 2] = [("warmup", "100ms"), ("duration", "1s")];
+pub(crate) const USUAL_LIVE: [(&str, &str); 2] =
+    [(Timing::warmup.key, "100ms"), (Timing::duration.key, "1s")];
 
 impl clap::Args for SystemArgs {
     fn augment_args(command: Command) -> Command {
@@ -388,7 +391,7 @@ fn args(field: &'static Field, usual: &str) -> Vec<Arg> {
 }
 
 /// Fields whose values are the names of built-in profiles, or paths of profiles.
-const PROFILES: [&str; 2] = ["profile", "host"];
+const PROFILES: [&str; 2] = [Workload::profile.key, Workload::host.key];
 
 fn names_profile(field: &Field) -> bool {
     PROFILES.contains(&field.key)

@@ -5,8 +5,11 @@ use crate::flags::USUAL_LIVE;
 use crate::screen;
 use crate::typed::{self, all_said, canonical, named};
 use clap::{Arg, Command};
-use doorbell_lab::{SYSTEM_SELECTORS, SYSTEMS, SystemEntry, Workload};
+use doorbell_lab::{SYSTEM_SELECTORS, SYSTEMS, SystemEntry, Workload, keys};
 use doorbell_schema::{Field, FieldKind, one_of};
+use doorbell_systems::config::{Clients, Pairs, Timing, Values, Workers};
+use doorbell_systems::ping_pong::PingPong;
+use doorbell_systems::rpc::Rpc;
 
 /// Maximum number of lines of a text that fits on one screen. A terminal may have fewer.
 const LINES: usize = 48;
@@ -27,63 +30,90 @@ Values: bytes 4096, 4k, 4KiB (powers of 1024); counts and rates 45M, 45e6
 
 /// Workload options that matter most, in this order.
 const FIRST: [&str; 20] = [
-    "verb",
-    "size",
-    "transport",
-    "machines",
-    "threads",
-    "qps",
-    "window",
-    "batch",
-    "profile",
-    "system",
-    "duration",
-    "precision",
-    "arrivals",
-    "rate",
-    "pattern",
-    "mix",
-    "set",
-    "signal_every",
-    "inline",
-    "warmup",
+    Workload::verb.key,
+    Workload::size.key,
+    Workload::transport.key,
+    Workload::machines.key,
+    Workload::threads.key,
+    Workload::qps.key,
+    Workload::window.key,
+    Workload::batch.key,
+    Workload::profile.key,
+    keys::SYSTEM,
+    Workload::duration.key,
+    Workload::precision.key,
+    Workload::arrivals.key,
+    Workload::rate.key,
+    Workload::pattern.key,
+    Workload::mix.key,
+    Workload::set.key,
+    Workload::signal_every.key,
+    Workload::inline.key,
+    Workload::warmup.key,
 ];
 
 /// Options of systems that matter most, in this order, for a command that only runs systems.
 const FIRST_OF_SYSTEMS: [&str; 15] = [
-    "system",
-    "design",
-    "clients",
-    "clients_per_machine",
-    "cores",
-    "outstanding",
-    "size",
-    "request_size",
-    "reply_size",
-    "value",
-    "put_permille",
-    "arrivals",
-    "rate",
-    "warmup",
-    "duration",
+    keys::SYSTEM,
+    keys::DESIGN,
+    Clients::clients.key,
+    Clients::clients_per_machine.key,
+    Workers::cores.key,
+    Clients::outstanding.key,
+    PingPong::size.key,
+    Rpc::request_size.key,
+    Rpc::reply_size.key,
+    Values::value.key,
+    Pairs::put_permille.key,
+    Rpc::arrivals.key,
+    Rpc::rate.key,
+    Timing::warmup.key,
+    Timing::duration.key,
 ];
 
 /// Options that matter if the command line gives another option: the option, its value if only one value
 /// counts, and the options that matter.
 const RELATED: [(&str, Option<&str>, &[&str]); 9] = [
-    ("verb", Some("read"), &["max_rd_atomic", "remote_region", "addresses"]),
-    ("verb", Some("write"), &["inline", "remote_region", "addresses"]),
-    ("verb", Some("send"), &["inline", "header_only", "inline_recv"]),
-    ("verb", Some("fetch-add"), &["counters", "counter_stride", "max_rd_atomic"]),
-    ("verb", Some("compare-swap"), &["counters", "counter_stride", "max_rd_atomic"]),
-    ("arrivals", None, &["rate", "load", "think"]),
-    ("rate", None, &["arrivals", "think"]),
-    ("load", None, &["arrivals", "think"]),
-    ("mix", None, &["inline_up_to", "counters"]),
+    (
+        Workload::verb.key,
+        Some("read"),
+        &[Workload::max_rd_atomic.key, Workload::remote_region.key, Workload::addresses.key],
+    ),
+    (
+        Workload::verb.key,
+        Some("write"),
+        &[Workload::inline.key, Workload::remote_region.key, Workload::addresses.key],
+    ),
+    (
+        Workload::verb.key,
+        Some("send"),
+        &[Workload::inline.key, Workload::header_only.key, Workload::inline_recv.key],
+    ),
+    (
+        Workload::verb.key,
+        Some("fetch-add"),
+        &[Workload::counters.key, Workload::counter_stride.key, Workload::max_rd_atomic.key],
+    ),
+    (
+        Workload::verb.key,
+        Some("compare-swap"),
+        &[Workload::counters.key, Workload::counter_stride.key, Workload::max_rd_atomic.key],
+    ),
+    (Workload::arrivals.key, None, &[Workload::rate.key, keys::LOAD, Workload::think.key]),
+    (Workload::rate.key, None, &[Workload::arrivals.key, Workload::think.key]),
+    (keys::LOAD, None, &[Workload::arrivals.key, Workload::think.key]),
+    (Workload::mix.key, None, &[Workload::inline_up_to.key, Workload::counters.key]),
 ];
 
 /// Options about the time of a run. They are the last options of a system.
-const TIMING: [&str; 6] = ["warmup", "duration", "precision", "until", "max_time", "seed"];
+const TIMING: [&str; 6] = [
+    Timing::warmup.key,
+    Timing::duration.key,
+    Timing::precision.key,
+    Timing::until.key,
+    Timing::max_time.key,
+    Timing::seed.key,
+];
 
 /// Options of commands that few people need.
 const RARE: [&str; 8] = ["pcap", "breakdown", "trace-from", "trace-ops", "shard", "merge", "fresh", "jobs"];
@@ -105,12 +135,12 @@ fn runs_verbs(command: &Command) -> bool {
 }
 
 fn runs_systems(command: &Command) -> bool {
-    command.get_arguments().any(|arg| arg.get_id() == "system")
+    command.get_arguments().any(|arg| arg.get_id() == keys::SYSTEM)
 }
 
 /// Whether one of these systems has the field. A system with a rate can have a load instead.
 fn have(entries: &[&SystemEntry], field: &Field) -> bool {
-    let key = if field.key == "load" { Workload::rate.key } else { field.key };
+    let key = if field.key == keys::LOAD { Workload::rate.key } else { field.key };
     entries.iter().any(|entry| entry.fields.iter().any(|own| own.key == key))
 }
 
@@ -233,7 +263,7 @@ fn in_order(command: &Command, named: &[&SystemEntry], words: &[String]) -> Vec<
     let usual: &[&'static str] = match named {
         [] if runs_verbs(command) => &FIRST,
         [] => &FIRST_OF_SYSTEMS,
-        _ => &["system"],
+        _ => &[keys::SYSTEM],
     };
     let all: Vec<&'static Field> = all.into_iter().filter(|field| has_flag(field)).collect();
     let keys = wanted(usual, words).into_iter();
@@ -248,8 +278,9 @@ fn in_order(command: &Command, named: &[&SystemEntry], words: &[String]) -> Vec<
 
 /// The fields of these systems, before the fields that select them.
 fn of_systems(entries: &[&SystemEntry]) -> Vec<&'static Field> {
-    let is_beside =
-        |field: &&Field| SYSTEM_SELECTORS.contains(&field.key) || field.key == "load" && have(entries, field);
+    let is_beside = |field: &&Field| {
+        SYSTEM_SELECTORS.contains(&field.key) || field.key == keys::LOAD && have(entries, field)
+    };
     let beside = doorbell_lab::fields().into_iter().filter(is_beside);
     distinct(entries.iter().flat_map(|entry| entry.fields.iter().copied()).chain(beside))
 }

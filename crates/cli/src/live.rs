@@ -8,7 +8,7 @@ use crate::exit::{self, Exit};
 use crate::flags::USUAL_LIVE;
 use crate::progress::{self, Bar};
 use crate::run::not_launched;
-use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Watch};
+use doorbell_lab::{Given, Latency, SystemEntry, SystemWorkload, Timing, Watch, Workload};
 use doorbell_launch::Launch;
 use doorbell_live::{LiveError, LiveRun};
 use doorbell_native::NativeDevice;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &LiveArgs) -> Result<(), Exit> {
         return Err(Exit::bad_input("nothing to run: name a system with --system"));
     };
     // A live run does not end by what it knows.
-    for key in ["until", "precision", "max_time"] {
+    for key in [Timing::until.key, Timing::precision.key, Timing::max_time.key] {
         if let Some(value) = given.get(key) {
             let why = format!("{key} is {value}, but a live run lasts for its duration: leave {key} out");
             return Err(Exit::bad_input(why));
@@ -82,7 +82,7 @@ fn called<'f>(fields: &[&'f Field], key: &str) -> Option<&'f Field> {
 /// Adds the usual times of [`USUAL_LIVE`] to the given options.
 fn usual(fields: &[&Field], mut given: Given) -> Given {
     // A file may name a profile, but the run uses this machine.
-    given.remove("profile");
+    given.remove(Workload::profile.key);
     for (key, time) in USUAL_LIVE {
         if let Some(field) = called(fields, key).filter(|_| given.get(key).is_none()) {
             given.set(field, Value::Text(time.into())).expect("a time is one of a time's values");
@@ -157,7 +157,7 @@ mod tests {
         let stack = Field::name(&["rdma", "tcp"]).named("stack", "What bytes travel by");
         let size = Field::bytes(1, 64).named("size", "Payload");
         let stacks = |fields: &[&Field], given: &Given| -> Vec<Option<Value>> {
-            in_turn(fields, given.clone()).iter().map(|given| given.get("stack").cloned()).collect()
+            in_turn(fields, given.clone()).iter().map(|given| given.get(IN_TURN).cloned()).collect()
         };
         let text = |name: &str| Some(Value::Text(name.into()));
         let mut given = Given::default();

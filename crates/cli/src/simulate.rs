@@ -18,7 +18,7 @@ use crate::trace::{self, Watched};
 use crate::waterfall;
 use doorbell_lab::uncertainty::{self, Uncertainty};
 use doorbell_lab::{
-    Asked, Control, Given, Known, Loaded, Loads, Outcome, OutcomeOf, Run, SimulateError, Watch,
+    Asked, Control, Given, Known, Loaded, Loads, Outcome, OutcomeOf, Run, SimulateError, Watch, keys,
 };
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,7 +148,7 @@ fn asked(given: &Given) -> Result<(Asked, Run), Exit> {
 
 /// The load of a request, with its measured capacity; `None` without a load.
 fn load(given: Given, deadline: Option<Instant>, interrupt: &Interrupt) -> Result<Option<Loaded>, Exit> {
-    if given.get("load").is_none() {
+    if given.get(keys::LOAD).is_none() {
         return Ok(None);
     }
     let bar = Bar::new(doorbell_lab::cores(), deadline);

@@ -17,7 +17,7 @@ use crate::rows::Rows;
 use crate::screen;
 use crate::table::{Align, Stream};
 use doorbell_lab::sweep::{Axis, Bound, Draft, Knee, Missing, Over, Point, Sweep, merge};
-use doorbell_lab::{Control, Found, Known};
+use doorbell_lab::{Control, Found, Known, Workload, keys};
 use doorbell_nic::{Digits, counted};
 use layout::SweepLayout;
 use names::{name, name_of};
@@ -311,12 +311,13 @@ fn notes(sweep: &Sweep) -> String {
 
 /// The value of the option `max_time` at a point, if it was given.
 fn max_time<'a>(sweep: &'a Sweep, point: &'a Point) -> Option<&'a serde_json::Value> {
-    point.at.get("max_time").or(sweep.workload.get("max_time"))
+    let key = Workload::max_time.key;
+    point.at.get(key).or(sweep.workload.get(key))
 }
 
 /// The capacities of points with a load, each with the options that it belongs to.
 fn capacities(sweep: &Sweep, points: &[&Point]) -> String {
-    let others = || sweep.over.iter().filter(|axis| axis.option != "load");
+    let others = || sweep.over.iter().filter(|axis| axis.option != keys::LOAD);
     let mut lines: Vec<String> = Vec::new();
     for (point, load) in points.iter().filter_map(|point| Some((point, point.load.as_ref()?))) {
         let at = others().map(|axis| format!("{}={}", axis.option, point.value(&axis.option)));

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use clap::{Command, CommandFactory};
-use doorbell_lab::{SYSTEMS, SystemEntry};
+use doorbell_lab::{SYSTEMS, SystemEntry, keys};
 use doorbell_schema::FieldKind;
 
 /// The words of the command line. Words in quotes, such as a side of `compare`, are separate words, too.
@@ -52,9 +52,10 @@ pub(crate) fn named_systems() -> Vec<&'static SystemEntry> {
 /// The systems that these words name: several if sides of `compare` name several, or if a task has several
 /// designs.
 pub(crate) fn named(words: &[String]) -> Vec<&'static SystemEntry> {
-    let design = all_said(words, "design").first().copied().map(|design| canonical("design", design));
-    let systems: Vec<&str> =
-        all_said(words, "system").into_iter().map(|system| canonical("system", system)).collect();
+    let design = all_said(words, keys::DESIGN).first().copied();
+    let design = design.map(|design| canonical(keys::DESIGN, design));
+    let systems = all_said(words, keys::SYSTEM).into_iter();
+    let systems: Vec<&str> = systems.map(|system| canonical(keys::SYSTEM, system)).collect();
     SYSTEMS.iter().filter(|entry| systems.iter().any(|system| is_meant(entry, system, design))).collect()
 }
 

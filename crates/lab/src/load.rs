@@ -8,17 +8,16 @@ use crate::results::{Bottleneck, Certainty};
 use crate::run_error::SimulateError;
 use doorbell_programs::steady::Ended;
 use doorbell_schema::{Arrivals, Given, Share, Until, Value};
+use doorbell_workload::{Workload, keys};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
-/// Key of the option.
-pub(crate) const LOAD: &str = "load";
-
 /// Options of an open loop, and of the end of its run, that a closed loop does not have.
-const OF_OPEN: [&str; 5] = [LOAD, "arrivals", "warmup", "duration", "until"];
+const OF_OPEN: [&str; 5] =
+    [keys::LOAD, Workload::arrivals.key, Workload::warmup.key, Workload::duration.key, Workload::until.key];
 
 /// Why a load has no rate.
 #[derive(Clone, Debug, Error)]
@@ -192,32 +191,32 @@ pub fn at_some_rate(given: Given) -> Result<Given, String> {
 
 fn at_rate(given: Given, rate: u64) -> Result<Given, String> {
     let mut rated = given;
-    rated.remove(LOAD);
-    rated.set(option("rate")?, Value::Number(rate))?;
+    rated.remove(keys::LOAD);
+    rated.set(option(Workload::rate.key)?, Value::Number(rate))?;
     Ok(rated)
 }
 
 /// The load of a request, and the run of a closed loop with the same options; `None` if the request has no
 /// load.
 fn closed(given: &Given) -> Result<Option<(Share, Run)>, String> {
-    let Some(load) = given.read::<Share>(LOAD)? else { return Ok(None) };
-    if !given.read::<Arrivals>("arrivals")?.is_some_and(Arrivals::is_open) {
+    let Some(load) = given.read::<Share>(keys::LOAD)? else { return Ok(None) };
+    if !given.read::<Arrivals>(Workload::arrivals.key)?.is_some_and(Arrivals::is_open) {
         return Err(format!(
             "load is {load}, but arrivals are closed: a load applies to fixed and poisson only"
         ));
     }
-    if let Some(rate) = given.get("rate") {
+    if let Some(rate) = given.get(Workload::rate.key) {
         return Err(format!("load is {load}, but rate is {rate}: give one of them"));
     }
-    if given.get("class").is_some() {
+    if given.get(Workload::class.key).is_some() {
         return Err(format!("load is {load}, but threads are in classes: give the rate of each class"));
     }
     let mut closed = given.clone();
     OF_OPEN.iter().for_each(|key| drop(closed.remove(key)));
-    closed.set(option("until")?, Value::Text(Until::Mean.name().to_owned()))?;
+    closed.set(option(Workload::until.key)?, Value::Text(Until::Mean.name().to_owned()))?;
     // An open loop signals each operation, unless the request differs.
-    if given.get("system").is_none() && given.get("signal_every").is_none() {
-        closed.set(option("signal_every")?, Value::Number(1))?;
+    if given.get(keys::SYSTEM).is_none() && given.get(Workload::signal_every.key).is_none() {
+        closed.set(option(Workload::signal_every.key)?, Value::Number(1))?;
     }
     let run = Asked::of(&closed).and_then(Run::asked).map_err(|error| error.to_string())?;
     Ok(Some((load, run)))

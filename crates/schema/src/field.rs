@@ -104,15 +104,6 @@ impl Flag {
     }
 }
 
-/// Whether two keys are equal. `==` is not possible in constants.
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
-}
-
 impl Field {
     const fn of(kind: FieldKind) -> Field {
         Field {
@@ -220,21 +211,6 @@ impl Field {
     /// This field as one that a table must have.
     pub const fn required(self) -> Field {
         Field { required: true, ..self }
-    }
-
-    /// The field with this key, for constants: code that names a renamed field does not compile.
-    ///
-    /// # Panics
-    /// If no field has the key.
-    pub const fn called(fields: &'static [Field], key: &str) -> &'static Field {
-        let mut at = 0;
-        while at < fields.len() {
-            if is_same(fields[at].key.as_bytes(), key.as_bytes()) {
-                return &fields[at];
-            }
-            at += 1;
-        }
-        panic!("no field has this key")
     }
 
     /// For [`crate::schema!`]: adds the key and the doc comment of the type's field.
@@ -491,13 +467,6 @@ mod tests {
     const SIZE: Field = Field::bytes(1, 100).usual("32").named("size", " Payload in bytes.");
     const FAST: Field =
         Field::switch().flags(&[Flag::no("slow", "Take time")]).named("fast", "Whether it is fast");
-
-    #[test]
-    fn a_field_is_found_by_its_whole_key() {
-        const ALL: &[Field] = &[Field::text().named("sizes", "."), SIZE, Field::text().named("siz", ".")];
-        assert_eq!(["size", "sizes", "siz"].map(|key| Field::called(ALL, key).key), ["size", "sizes", "siz"]);
-        assert!(std::panic::catch_unwind(|| Field::called(ALL, "si")).is_err());
-    }
 
     #[test]
     fn a_value_is_of_its_field() {

@@ -49,6 +49,9 @@ pub trait Schema {
 ///
 /// A field consists of its doc comment, its name, its type (as serde has it), and the rest of its [`Field`].
 /// The whole doc comment is the field's sentence.
+///
+/// The constant `C::size` is the [`Field`] of the field `size`. Code that reads `C::size.key` does not compile if
+/// the field has another name.
 #[macro_export]
 macro_rules! schema {
     (
@@ -93,14 +96,7 @@ macro_rules! schema {
             }
         }
 
-        /// The fields of the type, each under its key.
-        #[allow(non_upper_case_globals)]
-        impl $given {
-            $(
-                #[doc = concat!("The field `", stringify!($key), "`.")]
-                pub const $key: $crate::Field = ($field).named(stringify!($key), concat!($($about),+));
-            )*
-        }
+        $crate::schema!(@fields $given, $( $key, $field, concat!($($about),+); )*);
 
         impl $crate::Schema for $given {
             fn fields() -> Vec<&'static $crate::Field> {
@@ -169,9 +165,10 @@ macro_rules! schema {
 
         impl $name {
             /// The type's own fields, without the fields of its groups.
-            pub const FIELDS: &'static [$crate::Field] =
-                &[$( ($field).named(stringify!($key), concat!($($about),+)), )*];
+            pub const FIELDS: &'static [$crate::Field] = &[$( $name::$key, )*];
         }
+
+        $crate::schema!(@fields $name, $( $key, $field, concat!($($about),+); )*);
 
         impl $crate::Schema for $name {
             fn fields() -> Vec<&'static $crate::Field> {
@@ -203,6 +200,17 @@ macro_rules! schema {
                 let values = $crate::Schema::values(self).into_iter();
                 serializer.collect_map(values.filter_map(|(key, value)| Some((key, value?))))
             }
+        }
+    };
+
+    (@fields $owner:ident, $( $key:ident, $field:expr, $about:expr; )*) => {
+        /// The fields of the type, each under its key.
+        #[allow(non_upper_case_globals)]
+        impl $owner {
+            $(
+                #[doc = concat!("The field `", stringify!($key), "`.")]
+                pub const $key: $crate::Field = ($field).named(stringify!($key), $about);
+            )*
         }
     };
 
@@ -284,6 +292,7 @@ mod tests {
         let mut config = Config { who: Clients { clients: 7 }, batching: true };
         let keys: Vec<&str> = Config::fields().iter().map(|field| field.key).collect();
         assert_eq!(keys, ["clients", "batching"]);
+        assert_eq!([Clients::clients.key, Config::batching.key], ["clients", "batching"]);
         config.apply(&given(r#"{"clients": 8}"#, &Config::fields())).unwrap();
         config.apply(&given(r#"{"batching": false}"#, &Config::fields())).unwrap();
         assert_eq!(config, Config { who: Clients { clients: 8 }, batching: false });

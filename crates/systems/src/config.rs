@@ -225,7 +225,11 @@ impl<const TOGETHER: bool> OneByOne<TOGETHER> {
 
     /// Keys of the parameters that a user may give.
     const fn keys() -> &'static [&'static str] {
-        if TOGETHER { &["clients"] } else { &["clients", "clients_per_machine"] }
+        if TOGETHER {
+            &[Clients::clients.key]
+        } else {
+            &[Clients::clients.key, Clients::clients_per_machine.key]
+        }
     }
 }
 

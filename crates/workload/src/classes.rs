@@ -21,13 +21,15 @@ impl Workload {
     /// # Errors
     /// One sentence, if a class has its own value.
     pub fn check_over_classes(file: &Given, key: &str) -> Result<(), WorkloadError> {
-        let Some(Value::Tables(classes)) = file.get("class") else { return Ok(()) };
+        let Some(Value::Tables(classes)) = file.get(Workload::class.key) else { return Ok(()) };
         let own = |class: &Given| alternatives(key).find(|key| class.get(key).is_some()).map(str::to_owned);
         // The number of threads follows from the classes.
-        let said = classes.iter().enumerate().filter(|_| key != "threads").find_map(|(number, class)| {
-            let name: Option<String> = class.read("name").ok().flatten();
-            Some((name_of(number, name.as_deref()), own(class)?))
-        });
+        let said = classes.iter().enumerate().filter(|_| key != Workload::threads.key).find_map(
+            |(number, class)| {
+                let name: Option<String> = class.read(ThreadClass::NAME).ok().flatten();
+                Some((name_of(number, name.as_deref()), own(class)?))
+            },
+        );
         match said {
             Some((name, own)) => invalid(format!(
                 "{key} cannot override the file, because class {name} in the file sets its own {own}: \

@@ -10,6 +10,7 @@ mod classes;
 mod error;
 mod file;
 mod inline;
+pub mod keys;
 mod kinds;
 pub mod limits;
 mod mix;

@@ -3,10 +3,10 @@
 use crate::error::{WorkloadError, invalid};
 use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window};
+use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window, keys};
 use doorbell_nic::Profile;
 use doorbell_schema::{
-    Arrivals, Duration, Field, FieldKind, Flag, Given, Schema, Settings, Share, Until, Value, schema,
+    Arrivals, Duration, Field, Flag, Given, Schema, Settings, Share, Until, Value, schema,
 };
 use doorbell_verbs::QpType;
 use serde::{Deserialize, Serialize, Serializer};
@@ -46,10 +46,12 @@ fn one() -> u32 {
 
 impl MachineGroup {
     const FIELDS: &'static [Field] = &[
-        Field::text().required().named("profile", "Built-in profile or path of a profile's TOML file"),
+        Field::text()
+            .required()
+            .named(Workload::profile.key, "Built-in profile or path of a profile's TOML file"),
         Field::count(1, ANY).usual("1").named("count", "Number of machines"),
-        Field::text().usual("the profile's own").named("host", HOST),
-        Field::settings().usual("none").named("set", SET),
+        Field::text().usual("the profile's own").named(Workload::host.key, HOST),
+        Field::settings().usual("none").named(Workload::set.key, SET),
     ];
 
     /// This group with the names of built-in profiles and hosts as Doorbell writes them.
@@ -221,10 +223,13 @@ pub struct ThreadClass {
 }
 
 impl ThreadClass {
+    /// Key of the name of a class.
+    pub const NAME: &'static str = "name";
+
     /// Fields of a class table.
     pub const FIELDS: &'static [Field] = &[
-        Field::count(1, ANY).required().named("threads", "Threads of each machine, one per core"),
-        Field::text().usual("its number").named("name", "Name"),
+        Field::count(1, ANY).required().named(Workload::threads.key, "Threads of each machine, one per core"),
+        Field::text().usual("its number").named(ThreadClass::NAME, "Name"),
         Workload::verb,
         Workload::mix,
         Workload::transport,
@@ -257,7 +262,7 @@ impl ThreadClass {
 
     /// Whether a class can give this field of a workload.
     pub(crate) fn says_field(key: &str) -> bool {
-        key != "threads" && ThreadClass::FIELDS.iter().any(|field| field.key == key)
+        key != Workload::threads.key && ThreadClass::FIELDS.iter().any(|field| field.key == key)
     }
 }
 
@@ -271,8 +276,9 @@ impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
             let field = field.ok_or_else(|| format!("{key} cannot be set for a class"))?;
             Value::of(&value).map_or(Ok(()), |value| given.set(field, value))?;
         }
-        let (name, threads) = (given.read("name")?, given.read("threads")?.ok_or("a class needs threads")?);
-        ["name", "threads"].iter().for_each(|key| drop(given.remove(key)));
+        let name = given.read(ThreadClass::NAME)?;
+        let threads = given.read(Workload::threads.key)?.ok_or("a class needs threads")?;
+        [ThreadClass::NAME, Workload::threads.key].iter().for_each(|key| drop(given.remove(key)));
         let mut says = Workload::default();
         says.apply(&given)?;
         Ok(ThreadClass { name, threads, says })
@@ -281,15 +287,20 @@ impl TryFrom<BTreeMap<String, serde_json::Value>> for ThreadClass {
 
 impl Serialize for ThreadClass {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = [("name", Value::of(&self.name)), ("threads", Value::of(&self.threads))];
+        let own =
+            [(ThreadClass::NAME, Value::of(&self.name)), (Workload::threads.key, Value::of(&self.threads))];
         let all = own.into_iter().chain(self.says.values());
         serializer.collect_map(all.filter_map(|(key, value)| Some((key, value?))))
     }
 }
 
 /// Pairs of options that replace each other.
-const ALTERNATIVES: [[&str; 2]; 4] =
-    [["window", "window_per_qp"], ["verb", "mix"], ["rate", "load"], ["duration", "until"]];
+const ALTERNATIVES: [[&str; 2]; 4] = [
+    [Workload::window.key, Workload::window_per_qp.key],
+    [Workload::verb.key, Workload::mix.key],
+    [Workload::rate.key, keys::LOAD],
+    [Workload::duration.key, Workload::until.key],
+];
 
 /// The option itself, and the option that it replaces.
 pub(crate) fn alternatives(key: &str) -> impl Iterator<Item = &str> {
@@ -342,10 +353,9 @@ impl Workload {
     pub fn given_of_file(file: &Path, fields: &[&'static Field]) -> Result<Given, WorkloadError> {
         let mut given = as_meant(given_of_file(file, fields)?, Workload::FIELDS);
         let directory = file.parent().unwrap_or(Path::new(""));
-        let field = |key| Workload::fields().into_iter().find(|field| field.key == key);
-        for field in ["profile", "host", "machine"].into_iter().filter_map(field) {
+        for field in [Workload::profile, Workload::host, Workload::machine] {
             if let Some(value) = given.get(field.key).map(|value| moved(value, directory)) {
-                given.set(field, value).expect("it remains a name or a path");
+                given.set(&field, value).expect("it remains a name or a path");
             }
         }
         Ok(given)
@@ -371,9 +381,9 @@ impl Workload {
         let mut rest = given;
         if let Ok(said) = Workload::of(&rest) {
             let follows = [
-                ("profile", said.machine.is_some() && said.profile.is_none()),
-                ("machines", said.machine.is_some() && said.machines.is_none()),
-                ("threads", said.class.is_some() && said.threads.is_none()),
+                (Workload::profile.key, said.machine.is_some() && said.profile.is_none()),
+                (Workload::machines.key, said.machine.is_some() && said.machines.is_none()),
+                (Workload::threads.key, said.class.is_some() && said.threads.is_none()),
             ];
             follows.iter().filter(|(_, follows)| *follows).for_each(|(key, _)| drop(rest.remove(key)));
         }
@@ -386,7 +396,7 @@ impl Workload {
     /// # Errors
     /// If there is no such group.
     pub fn with_set_of_group(given: Given, group: usize, set: Settings) -> Result<Given, WorkloadError> {
-        let Some(Value::Tables(mut tables)) = given.get("machine").cloned() else {
+        let Some(Value::Tables(mut tables)) = given.get(Workload::machine.key).cloned() else {
             return invalid(format!(
                 "--set {group}: names a group of machines, but all machines are alike: leave {group}: out"
             ));
@@ -397,16 +407,12 @@ impl Workload {
                 "--set {group}: names a group of machines, but the groups are 0 to {most}"
             ));
         };
-        let field = |fields: &[&'static Field], key| fields.iter().copied().find(|field| field.key == key);
-        let fields = Workload::fields();
-        let machine = field(&fields, "machine").expect("it was given");
-        let FieldKind::Tables(of_group) = machine.kind else { unreachable!("groups are tables") };
-        let set_of = of_group.iter().find(|field| field.key == "set").expect("groups have it");
+        let set_of = MachineGroup::FIELDS.iter().find(|field| field.key == Workload::set.key);
         let mut above = Given::default();
-        above.set(set_of, Value::Settings(set)).map_err(WorkloadError::Invalid)?;
+        above.set(set_of.expect("groups have it"), Value::Settings(set)).map_err(WorkloadError::Invalid)?;
         *table = above.over(std::mem::take(table));
         let mut all = given;
-        all.set(machine, Value::Tables(tables)).map_err(WorkloadError::Invalid)?;
+        all.set(&Workload::machine, Value::Tables(tables)).map_err(WorkloadError::Invalid)?;
         Ok(all)
     }
 
@@ -504,7 +510,8 @@ fn moved(value: &Value, directory: &Path) -> Value {
 
 fn moved_group(group: &Given, directory: &Path) -> Given {
     let mut group = group.clone();
-    for field in MachineGroup::FIELDS.iter().filter(|field| ["profile", "host"].contains(&field.key)) {
+    let paths = [Workload::profile.key, Workload::host.key];
+    for field in MachineGroup::FIELDS.iter().filter(|field| paths.contains(&field.key)) {
         if let Some(value) = group.get(field.key).map(|value| moved(value, directory)) {
             group.set(field, value).expect("it remains a name or a path");
         }

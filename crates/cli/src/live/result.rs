@@ -2,6 +2,7 @@
 
 use doorbell_lab::{Latency, SystemWorkload};
 use doorbell_live::Threads;
+use doorbell_systems::touch::Touch;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 /// Version of the JSON. Later versions only add fields.
 pub(super) const SCHEMA: u32 = 1;
 /// If this field is not given, the system runs once with each of its values.
-pub(super) const IN_TURN: &str = "stack";
+pub(super) const IN_TURN: &str = Touch::stack.key;
 /// Results of live runs, as JSON output.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Live {

@@ -127,17 +127,17 @@ fn label(x: &Axis) -> String {
 
 /// Names of the profiles of all machines.
 fn profile(sweep: &Sweep) -> String {
-    if sweep.over.iter().any(|axis| axis.option == "profile") {
+    if sweep.over.iter().any(|axis| axis.option == Workload::profile.key) {
         return String::new();
     }
-    let name = |of: &Value| of.get("profile").and_then(Value::as_str).map(str::to_owned);
-    let own = sweep.workload.get("profile").and_then(Value::as_str).map(str::to_owned);
-    let mut names: Vec<String> = match sweep.workload.get("machine").and_then(Value::as_array) {
+    let name = |of: &Value| of.get(Workload::profile.key).and_then(Value::as_str).map(str::to_owned);
+    let own = sweep.workload.get(Workload::profile.key).and_then(Value::as_str).map(str::to_owned);
+    let mut names: Vec<String> = match sweep.workload.get(Workload::machine.key).and_then(Value::as_array) {
         Some(groups) => groups.iter().filter_map(name).collect(),
         None => vec![own.unwrap_or_else(|| Workload::default().profile_name().to_owned())],
     };
     names.dedup();
-    let set = if sweep.workload.contains_key("set") { ", with changed parameters" } else { "" };
+    let set = if sweep.workload.contains_key(Workload::set.key) { ", with changed parameters" } else { "" };
     format!("{}{set}", names.join(" and "))
 }
 

@@ -1,8 +1,8 @@
 //! The columns of a sweep, which follow from its request.
 
 use crate::report;
-use doorbell_lab::Workload;
 use doorbell_lab::sweep::{Axis, Sweep};
+use doorbell_lab::{Workload, keys};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(super) struct SweepLayout {
 impl SweepLayout {
     /// The columns of a sweep over these options. All points share the options in `workload`.
     pub(super) fn new(over: Vec<Axis>, workload: &BTreeMap<String, Value>) -> SweepLayout {
-        let with_p999 = values("until", &over, workload).any(report::asks_for_p999);
-        let has_loads = values("load", &over, workload).next().is_some();
+        let with_p999 = values(Workload::until.key, &over, workload).any(report::asks_for_p999);
+        let has_loads = values(keys::LOAD, &over, workload).next().is_some();
         SweepLayout { over, with_p999, has_loads }
     }
 

@@ -3,7 +3,7 @@
 use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Field, FieldKind, Given, Schema, Settings, Share, Value, meant, synonyms};
-use doorbell_workload::Workload;
+use doorbell_workload::{Workload, keys};
 use std::sync::LazyLock;
 
 /// Values of the field `system`: first the tasks that have several designs, then the systems.
@@ -31,24 +31,28 @@ fn each_once(of: impl Fn((&'static str, &'static str)) -> &'static str) -> Vec<&
 
 /// The field that names a system.
 static SYSTEM: LazyLock<Field> = LazyLock::new(|| {
-    Field::name(&NAMES).shown("SYSTEM").named("system", "System to run; machine 0 is the server")
+    Field::name(&NAMES).shown("SYSTEM").named(keys::SYSTEM, "System to run; machine 0 is the server")
 });
 
 /// The field that names the system's design.
 static DESIGN: LazyLock<Field> = LazyLock::new(|| {
     let usual = "rpc; spinlock remote";
-    Field::name(&DESIGNS).shown("DESIGN").usual(usual).named("design", "Design of the sequencer or spinlock")
+    Field::name(&DESIGNS)
+        .shown("DESIGN")
+        .usual(usual)
+        .named(keys::DESIGN, "Design of the sequencer or spinlock")
 });
 
 /// The field for the rate of an open loop as a share of its capacity. A run measures the capacity, so
 /// workloads and systems themselves have no load.
 static LOAD: Field = Field::share(Share::of_millionths(100), Share::of_percent(1000)).named(
-    "load",
+    keys::LOAD,
     "Open loop: the rate, as a share of the rate of a closed loop with the same options, such as 70%",
 );
 
 /// Fields that select a system and its machines. Every system has them besides its own parameters.
-pub const SYSTEM_SELECTORS: [&str; 5] = ["system", "design", "profile", "host", "set"];
+pub const SYSTEM_SELECTORS: [&str; 5] =
+    [keys::SYSTEM, keys::DESIGN, Workload::profile.key, Workload::host.key, Workload::set.key];
 
 /// All fields: first the fields of verbs workloads and the load, then the fields that only systems have.
 pub fn fields() -> Vec<&'static Field> {
@@ -88,7 +92,7 @@ fn option_beside(given: &Given, name: &str) -> Result<&'static Field, String> {
 /// The option that an unknown key may be meant for. Of verbs and systems with one synonym, verbs count if
 /// `given` names no system.
 fn meant_beside(given: &Given, key: &str) -> Option<String> {
-    let Some(system) = given.read::<String>("system").ok().flatten() else {
+    let Some(system) = given.read::<String>(keys::SYSTEM).ok().flatten() else {
         let of_verbs = synonyms(key, &Workload::fields()).next().map(|field| field.key.to_owned());
         return of_verbs.or_else(|| meant(key, &fields()));
     };

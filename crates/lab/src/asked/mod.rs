@@ -12,7 +12,9 @@ pub use system_workload::SystemWorkload;
 use doorbell_nic::Profile;
 use doorbell_programs::systems::{SYSTEMS, SystemEntry};
 use doorbell_schema::{Given, Schema, Value};
-use doorbell_workload::{Profiles, Workload, WorkloadError};
+use doorbell_systems::config::Workers;
+use doorbell_systems::shuffle::Shuffle;
+use doorbell_workload::{Profiles, Workload, WorkloadError, keys};
 use fields::called;
 use std::fmt;
 
@@ -67,9 +69,9 @@ fn usual_on(profile: &Profile, entry: &SystemEntry, given: &Given) -> Given {
         }
     };
     let cores = u64::from(profile.host.cores);
-    usually("cores", &|usual| usual.min(cores));
-    usually("sockets", &|_| profile.socket_count().into());
-    usually("cores_per_socket", &|_| cores);
+    usually(Workers::cores.key, &|usual| usual.min(cores));
+    usually(Shuffle::sockets.key, &|_| profile.socket_count().into());
+    usually(Shuffle::cores_per_socket.key, &|_| cores);
     all
 }
 
@@ -82,9 +84,9 @@ fn read(given: &Given, key: &str) -> Result<Option<String>, WorkloadError> {
 /// # Errors
 /// If there is no such system, or the system lacks one of the given fields.
 pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, WorkloadError> {
-    let Some(name) = read(given, "system")? else { return Ok(None) };
-    let entry = entry(&name, read(given, "design")?)?;
-    if given.get("machine").is_some() {
+    let Some(name) = read(given, keys::SYSTEM)? else { return Ok(None) };
+    let entry = entry(&name, read(given, keys::DESIGN)?)?;
+    if given.get(Workload::machine.key).is_some() {
         return invalid(
             "with --system all machines are alike: a file must not have [[machine]] tables".into(),
         );
@@ -99,7 +101,7 @@ pub fn system_of(given: &Given) -> Result<Option<&'static SystemEntry>, Workload
 
 /// Refuses two ends of one run.
 fn check_end(given: &Given) -> Result<(), WorkloadError> {
-    match (given.get("until"), given.get("duration")) {
+    match (given.get(Workload::until.key), given.get(Workload::duration.key)) {
         (Some(until), Some(duration)) => invalid(format!(
             "until is {until}, but duration is {duration}: a run ends by one of them, so leave one out"
         )),
@@ -109,7 +111,7 @@ fn check_end(given: &Given) -> Result<(), WorkloadError> {
 
 /// Refuses a load, which only some commands replace by a rate.
 fn check_load(given: &Given) -> Result<(), WorkloadError> {
-    match given.get("load") {
+    match given.get(keys::LOAD) {
         Some(load) => invalid(no_capacity(load)),
         None => Ok(()),
     }
@@ -130,11 +132,12 @@ impl Asked {
         check_end(given)?;
         check_load(given)?;
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
-        let name = read(given, "profile")?.unwrap_or_else(|| Workload::default().profile_name().to_owned());
-        let host = read(given, "host")?.map(|host| Profile::canonical_host(&host).to_owned());
+        let name = read(given, Workload::profile.key)?;
+        let name = name.unwrap_or_else(|| Workload::default().profile_name().to_owned());
+        let host = read(given, Workload::host.key)?.map(|host| Profile::canonical_host(&host).to_owned());
         let mut machines = Workload::default();
         (machines.profile, machines.host) = (Some(Profile::canonical(&name).to_owned()), host);
-        machines.set = given.read("set").map_err(WorkloadError::Invalid)?;
+        machines.set = given.read(Workload::set.key).map_err(WorkloadError::Invalid)?;
         let profiles = machines.load_profiles()?;
         let profile = profiles.first();
         let mut system =
@@ -170,6 +173,20 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_schema::Field;
+
+    #[test]
+    fn parameters_that_depend_on_the_profile_have_one_key_in_all_systems() {
+        for entry in SYSTEMS.iter() {
+            let has = |field: &Field| entry.fields.iter().any(|own| own.key == field.key);
+            let usual = entry.with(&Given::default()).unwrap().shape();
+            assert!(usual.workers.is_none() || has(&Workers::cores), "{}", entry.name);
+            // The log has a fixed number of sockets.
+            let has_sockets = has(&Shuffle::sockets) || entry.name == "log";
+            assert!(usual.sockets.is_none() || has_sockets, "{}", entry.name);
+            assert!(usual.sockets.is_none() || has(&Shuffle::cores_per_socket), "{}", entry.name);
+        }
+    }
 
     #[test]
     fn a_system_that_is_printed_can_be_asked_for_again() {

@@ -13,7 +13,7 @@ use doorbell_systems::config::{Clients, Timing};
 use doorbell_systems::site::{self, SiteError};
 use doorbell_systems::{Measured, System, SystemShape};
 use doorbell_verbs::{Span, Time};
-use doorbell_workload::{Workload, WorkloadError};
+use doorbell_workload::{Workload, WorkloadError, keys};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -129,7 +129,8 @@ impl SystemWorkload {
     ///
     /// # Panics
     /// If the system has no such parameter.
-    pub fn number(&self, key: &str) -> u64 {
+    pub fn number(&self, field: &Field) -> u64 {
+        let key = field.key;
         self.get(key).unwrap_or_else(|| panic!("{} has no number called {key}", self.system.name()))
     }
 
@@ -304,10 +305,10 @@ impl PartialEq for SystemWorkload {
 impl Serialize for SystemWorkload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = Some(Value::Text(self.system.name().to_owned()));
-        let profile = self.profile.clone().map(|profile| ("profile", Some(Value::Text(profile))));
-        let host = self.host.clone().map(|host| ("host", Some(Value::Text(host))));
-        let set = self.set.clone().map(|set| ("set", Some(Value::Settings(set))));
-        let told = [("system", name)].into_iter().chain(profile).chain(host).chain(set);
+        let profile = self.profile.clone().map(|name| (Workload::profile.key, Some(Value::Text(name))));
+        let host = self.host.clone().map(|name| (Workload::host.key, Some(Value::Text(name))));
+        let set = self.set.clone().map(|set| (Workload::set.key, Some(Value::Settings(set))));
+        let told = [(keys::SYSTEM, name)].into_iter().chain(profile).chain(host).chain(set);
         let own = told.chain(self.system.values());
         serializer.collect_map(own.filter_map(|(key, value)| Some((key, value?))))
     }
@@ -320,8 +321,8 @@ impl JsonSchema for SystemWorkload {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let named = Workload::FIELDS.iter().filter(|f| ["profile", "host", "set"].contains(&f.key));
-        let named: Vec<_> = named.map(|field| (field, Presence::OrAbsent)).collect();
+        let named = [&Workload::profile, &Workload::host, &Workload::set];
+        let named = named.map(|field| (field, Presence::OrAbsent));
         let one = |entry: &SystemEntry| {
             // The JSON may lack a parameter that has no usual value.
             let presence = |field: &Field| match entry.usual.get(field.key) {
@@ -330,8 +331,11 @@ impl JsonSchema for SystemWorkload {
             };
             let own = entry.fields.iter().map(|field| (*field, presence(field)));
             let mut schema = json_schema::of_object(named.iter().copied().chain(own)).to_value();
-            schema["properties"]["system"] = json!({ "const": entry.name, "description": entry.about });
-            schema["required"].as_array_mut().expect("objects of fields have it").insert(0, "system".into());
+            schema["properties"][keys::SYSTEM] = json!({ "const": entry.name, "description": entry.about });
+            schema["required"]
+                .as_array_mut()
+                .expect("objects of fields have it")
+                .insert(0, keys::SYSTEM.into());
             schema
         };
         schemars::json_schema!({ "oneOf": SYSTEMS.iter().map(one).collect::<Vec<_>>() })
@@ -344,10 +348,11 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let json = serde_json::Value::deserialize(deserializer)?;
         let given = Given::from_json("", &json.to_string(), &fields()).map_err(D::Error::custom)?;
         let read = |key| given.read::<String>(key).map_err(D::Error::custom);
-        let (name, profile, host) = (read("system")?.unwrap_or_default(), read("profile")?, read("host")?);
+        let name = read(keys::SYSTEM)?.unwrap_or_default();
+        let (profile, host) = (read(Workload::profile.key)?, read(Workload::host.key)?);
         let entry =
             systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is not a system")))?;
-        let set = given.read("set").map_err(D::Error::custom)?;
+        let set = given.read(Workload::set.key).map_err(D::Error::custom)?;
         let system = entry.with(&given).map_err(D::Error::custom)?;
         Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
     }

@@ -1,10 +1,10 @@
 //! Settings in which compared workloads differ, and settings that become alike.
 
 use crate::asked::{Asked, option};
-use crate::load::{LOAD, at_some_rate};
+use crate::load::at_some_rate;
 use crate::plan::Run;
 use doorbell_schema::{Field, FieldKind, Given};
-use doorbell_workload::{ThreadClass, Workload};
+use doorbell_workload::{ThreadClass, Workload, keys};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ impl Setting {
     fn given_by(&self) -> &str {
         match self {
             Setting::Own(key) => key,
-            Setting::OfClass { .. } => "class",
+            Setting::OfClass { .. } => Workload::class.key,
         }
     }
 }
@@ -60,17 +60,18 @@ pub(super) type Differing = BTreeMap<Setting, Vec<Value>>;
 fn settings(workload: &Value) -> BTreeMap<Setting, &Value> {
     let Some(fields) = workload.as_object() else { return BTreeMap::new() };
     let own = |key: &String| Setting::Own(key.clone());
-    let Some(Value::Array(classes)) = fields.get("class") else {
+    let Some(Value::Array(classes)) = fields.get(Workload::class.key) else {
         return fields.iter().map(|(key, value)| (own(key), value)).collect();
     };
     // The top level only repeats the first class's options of threads, so they are left out there.
     let is_own = |key: &str| {
-        key == "threads" || (key != "class" && ThreadClass::FIELDS.iter().all(|field| field.key != key))
+        key == Workload::threads.key
+            || (key != Workload::class.key && ThreadClass::FIELDS.iter().all(|field| field.key != key))
     };
     let own = fields.iter().filter(|(key, _)| is_own(key)).map(|(key, value)| (own(key), value));
     let of_classes = classes.iter().enumerate().flat_map(|(number, class)| {
-        let name = class["name"].as_str().map_or_else(|| number.to_string(), str::to_owned);
-        let options = class.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+        let name = class[ThreadClass::NAME].as_str().map_or_else(|| number.to_string(), str::to_owned);
+        let options = class.as_object().into_iter().flatten().filter(|(key, _)| *key != ThreadClass::NAME);
         options.map(move |(key, value)| (Setting::OfClass { class: name.clone(), key: key.clone() }, value))
     });
     own.chain(of_classes).collect()
@@ -101,7 +102,7 @@ impl Untyped {
         // A load gives the rate, too.
         let gives = |given: &Given, key: &str| {
             kinds(key).any(|kind| given.get(kind).is_some())
-                || key == Workload::rate.key && given.get(LOAD).is_some()
+                || key == Workload::rate.key && given.get(keys::LOAD).is_some()
         };
         let typed = |key: &str| sides.iter().any(|(_, given)| gives(given, key));
         let untyped = options.iter().filter(|(setting, _)| !typed(setting.given_by()));

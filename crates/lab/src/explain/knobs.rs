@@ -2,9 +2,11 @@
 
 use super::typed::{Change, Typed};
 use doorbell_nic::{PostShape, Profile, Resource};
-use doorbell_schema::Value;
+use doorbell_schema::{Field, Value};
 use doorbell_workload::limits::post_shape;
-use doorbell_workload::{Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window};
+use doorbell_workload::{
+    Addresses, BufferOffset, Operation, Pattern, Profiles, Resolved, Verb, Window, Workload,
+};
 
 /// An option, or several options that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +102,14 @@ impl Now<'_> {
             Knob::Window => self.windows(),
             Knob::Batch => self.batches(),
             Knob::Inline => self.inline(),
-            Knob::Signal => [16, 64].map(|every| self.with_room("signal_every", every, every * 2)).into(),
+            Knob::Signal => {
+                [16, 64].map(|every| self.with_room(&Workload::signal_every, every, every * 2)).into()
+            }
             Knob::Threads => self.threads(),
             Knob::Reads => self.reads(),
-            Knob::Pages if !w.huge_pages => vec![Change::default().without("huge_pages")],
+            Knob::Pages if !w.huge_pages => vec![Change::default().without(&Workload::huge_pages)],
             Knob::InlineReceive if w.consumes_recvs() => {
-                vec![Change::to("inline_recv", Value::Switch(true))]
+                vec![Change::to(&Workload::inline_recv, Value::Switch(true))]
             }
             Knob::Ports => self.ports(),
             Knob::Size => self.sizes(),
@@ -121,7 +125,7 @@ impl Now<'_> {
         let others = self.w.machines - 1;
         let all = [1, qps / 2, qps.saturating_mul(2), qps.saturating_mul(4), others];
         let all = all.into_iter().filter(|other| *other > 0 && *other != qps);
-        all.map(|other| Change::to("qps", number(other))).collect()
+        all.map(|other| Change::to(&Workload::qps, number(other))).collect()
     }
 
     /// More outstanding operations, or fewer, so that they fit into caches.
@@ -131,27 +135,31 @@ impl Now<'_> {
         let same = all.into_iter().filter(|other| *other > 0).map(|other| self.window(other));
         // One window for all operations of a thread. It may fit into caches even if a window per QP does not.
         let of_thread = (matches!(self.w.window(), Window::PerQp(_)) && self.w.qps > 1)
-            .then(|| Change::to("window", number(16)).without("window_per_qp"));
+            .then(|| Change::to(&Workload::window, number(16)).without(&Workload::window_per_qp));
         of_thread.into_iter().chain(same).collect()
     }
 
     fn window(&self, operations: u32) -> Change {
         match self.w.window() {
-            Window::PerThread(_) => Change::to("window", number(operations)).without("window_per_qp"),
-            Window::PerQp(_) => Change::to("window_per_qp", number(operations)).without("window"),
+            Window::PerThread(_) => {
+                Change::to(&Workload::window, number(operations)).without(&Workload::window_per_qp)
+            }
+            Window::PerQp(_) => {
+                Change::to(&Workload::window_per_qp, number(operations)).without(&Workload::window)
+            }
         }
     }
 
     /// Sets an option to `value`. Enlarges a given window if it has less room than `room`, which the option
     /// needs.
-    fn with_room(&self, key: &'static str, value: u32, room: u32) -> Change {
-        let change = Change::to(key, number(value));
+    fn with_room(&self, field: &'static Field, value: u32, room: u32) -> Change {
+        let change = Change::to(field, number(value));
         let lanes = match self.w.window() {
             Window::PerThread(_) => self.w.qps,
             Window::PerQp(_) => 1,
         };
         let needed = room.saturating_mul(lanes);
-        let is_given = self.typed.says("window") || self.typed.says("window_per_qp");
+        let is_given = self.typed.says(&Workload::window) || self.typed.says(&Workload::window_per_qp);
         if !is_given || self.w.window().operations() >= needed {
             return change;
         }
@@ -163,8 +171,8 @@ impl Now<'_> {
         let all = [16, 4, 64, 1].into_iter().filter(|batch| *batch != self.w.batch);
         all.map(|batch| match self.w.window() {
             // A batch is posted to a single QP, so it must fit into the window of this QP.
-            Window::PerThread(now) if now >= batch * 2 => Change::to("batch", number(batch)),
-            _ => self.with_room("batch", batch, batch * 2),
+            Window::PerThread(now) if now >= batch * 2 => Change::to(&Workload::batch, number(batch)),
+            _ => self.with_room(&Workload::batch, batch, batch * 2),
         })
         .collect()
     }
@@ -172,7 +180,7 @@ impl Now<'_> {
     fn inline(&self) -> Vec<Change> {
         let carries = |operation: &Operation| operation.verb.carries_payload() && operation.size > 0;
         match self.w.operations().iter().any(carries) {
-            true => vec![Change::to("inline", Value::Switch(!self.w.inlines()))],
+            true => vec![Change::to(&Workload::inline, Value::Switch(!self.w.inlines()))],
             false => Vec::new(),
         }
     }
@@ -182,13 +190,13 @@ impl Now<'_> {
         let cores = self.profiles.least(|profile| profile.host.cores);
         let all = [cores, threads.saturating_mul(2).min(cores), threads / 2];
         let all = all.into_iter().filter(|other| *other > 0 && *other != threads);
-        all.map(|other| Change::to("threads", number(other))).collect()
+        all.map(|other| Change::to(&Workload::threads, number(other))).collect()
     }
 
     fn reads(&self) -> Vec<Change> {
         let most = self.profiles.least(|profile| profile.device.nic.max_rd_atomic);
         match self.w.max_rd_atomic.is_some_and(|asked| asked < most) {
-            true => vec![Change::to("max_rd_atomic", number(most))],
+            true => vec![Change::to(&Workload::max_rd_atomic, number(most))],
             false => Vec::new(),
         }
     }
@@ -196,7 +204,7 @@ impl Now<'_> {
     fn ports(&self) -> Vec<Change> {
         let most = self.profiles.least(|profile| profile.device.link.ports).min(self.w.threads);
         match self.w.ports.is_some_and(|ports| ports < most) {
-            true => vec![Change::to("ports", number(most))],
+            true => vec![Change::to(&Workload::ports, number(most))],
             false => Vec::new(),
         }
     }
@@ -205,15 +213,15 @@ impl Now<'_> {
     fn placement(&self) -> Vec<Change> {
         let mut all = Vec::new();
         if self.w.sges.is_some_and(|sges| sges > 1) {
-            all.push(Change::to("sges", number(1)).without("pieces"));
+            all.push(Change::to(&Workload::sges, number(1)).without(&Workload::pieces));
         }
         match self.w.offset {
-            Some(BufferOffset::At(1..)) => all.push(Change::to("offset", number(0))),
-            Some(BufferOffset::Drawn) => all.push(Change::default().without("random_offset")),
+            Some(BufferOffset::At(1..)) => all.push(Change::to(&Workload::offset, number(0))),
+            Some(BufferOffset::Drawn) => all.push(Change::default().without(&Workload::random_offset)),
             Some(BufferOffset::At(0)) | None => {}
         }
         if self.w.addresses() == Addresses::AnyByte {
-            all.push(Change::to("addresses", Value::Text("random".into())));
+            all.push(Change::to(&Workload::addresses, Value::Text("random".into())));
         }
         all
     }
@@ -223,14 +231,15 @@ impl Now<'_> {
         match self.w.counters.map(|counters| counters.count) {
             None => return Vec::new(),
             Some(1) => {
-                let many = Change::to("counters", number(64)).and("counter_stride", number(64));
+                let many =
+                    Change::to(&Workload::counters, number(64)).and(&Workload::counter_stride, number(64));
                 return vec![many];
             }
             Some(_) => {}
         }
         // Addresses that differ only in bits below `slot_low_bit` share a lock. A counter has 8 bytes.
         let per_lock = 1 << self.profiles.first().device.atomics.slot_low_bit.clamp(3, 30);
-        [per_lock, 64].map(|stride| Change::to("counter_stride", number(stride))).into()
+        [per_lock, 64].map(|stride| Change::to(&Workload::counter_stride, number(stride))).into()
     }
 
     /// The profile of the machines that post.
@@ -266,22 +275,22 @@ impl Now<'_> {
         let by_dma = verb.carries_payload() && !self.w.inlines() && size <= inlined;
         let of_inline = by_dma.then(|| fewer(&|size| PostShape { inline: true, ..shape(size) })).flatten();
         let mut changes = Vec::new();
-        let mut add = |smaller: u32, key: Option<&'static str>| {
+        let mut add = |smaller: u32, other: Option<&'static Field>| {
             if (least..size).contains(&smaller) && smaller > 0 {
-                let change = Change::to("size", number(smaller));
-                changes.push(key.map_or(change.clone(), |key| change.and(key, Value::Switch(true))));
+                let change = Change::to(&Workload::size, number(smaller));
+                changes.push(other.map_or(change.clone(), |other| change.and(other, Value::Switch(true))));
             }
         };
         if verb.carries_payload() {
-            add(inlined, (size > inlined).then_some("inline"));
+            add(inlined, (size > inlined).then_some(&Workload::inline));
         }
         if size > mtu {
             add(below(mtu), None);
         }
         of_wqe.into_iter().for_each(|smaller| add(smaller, None));
-        of_inline.into_iter().for_each(|smaller| add(smaller, Some("inline")));
+        of_inline.into_iter().for_each(|smaller| add(smaller, Some(&Workload::inline)));
         if verb == Verb::Send && size > receives {
-            add(receives, Some("inline_recv"));
+            add(receives, Some(&Workload::inline_recv));
         }
         add(below(64), None);
         changes

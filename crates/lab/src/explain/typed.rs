@@ -3,7 +3,7 @@
 use crate::asked::fields;
 use crate::results::Longer;
 use doorbell_schema::{Field, FieldKind, Given, Says, Settings, Value};
-use doorbell_workload::{Workload, WorkloadError};
+use doorbell_workload::{Workload, WorkloadError, keys};
 
 /// The options of a command for a workload or a system.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,32 +20,28 @@ pub struct Typed {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Change {
     /// Options with their new values.
-    pub(super) set: Vec<(&'static str, Value)>,
+    pub(super) set: Vec<(&'static Field, Value)>,
     /// Options to leave out.
-    pub(super) unset: Vec<&'static str>,
+    pub(super) unset: Vec<&'static Field>,
 }
 
 impl Change {
     /// Sets one option.
-    pub(super) fn to(key: &'static str, value: Value) -> Change {
-        Change { set: vec![(key, value)], unset: Vec::new() }
+    pub(super) fn to(field: &'static Field, value: Value) -> Change {
+        Change { set: vec![(field, value)], unset: Vec::new() }
     }
 
     /// Also sets another option.
-    pub(super) fn and(mut self, key: &'static str, value: Value) -> Change {
-        self.set.push((key, value));
+    pub(super) fn and(mut self, field: &'static Field, value: Value) -> Change {
+        self.set.push((field, value));
         self
     }
 
     /// Also leaves out another option.
-    pub(super) fn without(mut self, key: &'static str) -> Change {
-        self.unset.push(key);
+    pub(super) fn without(mut self, field: &'static Field) -> Change {
+        self.unset.push(field);
         self
     }
-}
-
-fn field(key: &str) -> Option<&'static Field> {
-    fields().into_iter().find(|field| field.key == key)
 }
 
 impl Typed {
@@ -65,23 +61,22 @@ impl Typed {
     }
 
     /// Whether the file or a flag sets this option.
-    pub(super) fn says(&self, key: &str) -> bool {
-        let below = self.file.as_ref().is_some_and(|(_, below)| below.get(key).is_some());
-        below || self.flags.get(key).is_some()
+    pub(super) fn says(&self, field: &Field) -> bool {
+        let below = self.file.as_ref().is_some_and(|(_, below)| below.get(field.key).is_some());
+        below || self.flags.get(field.key).is_some()
     }
 
     /// Applies a change. Returns `None` if no flags, added to the file, can express the change.
     pub(super) fn with(&self, change: &Change) -> Option<Typed> {
         let mut typed = self.clone();
-        for (key, value) in &change.set {
-            let field = field(key)?;
+        for (field, value) in &change.set {
             words(field, value)?;
             typed.flags.set(field, value.clone()).ok()?;
         }
         let below = self.file.as_ref().map(|(_, below)| below);
-        for key in &change.unset {
-            typed.flags.remove(key);
-            if below.is_some_and(|below| below.get(key).is_some()) {
+        for field in &change.unset {
+            typed.flags.remove(field.key);
+            if below.is_some_and(|below| below.get(field.key).is_some()) {
                 return None;
             }
         }
@@ -91,26 +86,25 @@ impl Typed {
     /// The options for a run that lasts longer, until it knows a percentile. They replace a duration. `None`
     /// if the maximum of the virtual time is out of its range.
     pub fn longer(&self, longer: &Longer) -> Option<Typed> {
-        let change = Change::to("until", Value::Text(longer.until.name().to_owned()));
-        let max_time = longer.max_time.map(|time| field("max_time")?.parse(&time.to_string()).ok());
+        let change = Change::to(&Workload::until, Value::Text(longer.until.name().to_owned()));
+        let max_time = longer.max_time.map(|time| Workload::max_time.parse(&time.to_string()).ok());
         let change = match max_time {
-            Some(time) => change.and("max_time", time?),
+            Some(time) => change.and(&Workload::max_time, time?),
             None => change,
         };
         let mut typed = self.with(&change)?;
-        typed.flags.remove("duration");
+        typed.flags.remove(Workload::duration.key);
         Some(typed)
     }
 
     /// The options with a rate in place of a load.
     pub fn at_rate(&self, rate: u64) -> Typed {
         let mut typed = self.clone();
-        typed.flags.remove("load");
+        typed.flags.remove(keys::LOAD);
         if let Some((_, below)) = &mut typed.file {
-            below.remove("load");
+            below.remove(keys::LOAD);
         }
-        let field = field("rate").expect("open loops have it");
-        typed.flags.set(field, Value::Number(rate)).expect("a rate is a number");
+        typed.flags.set(&Workload::rate, Value::Number(rate)).expect("a rate is a number");
         typed
     }
 
@@ -176,12 +170,12 @@ mod tests {
             "verb = \"read\"\nqps = 4\nhuge_pages = false\nduration = \"50us\"\n[set]\ntx.send_ns = 20.5",
         );
         let typed = Typed { flags, ..Typed::default() };
-        let changed = typed.with(&Change::to("qps", number(1))).unwrap();
+        let changed = typed.with(&Change::to(&Workload::qps, number(1))).unwrap();
         assert_eq!(
             changed.command(),
             "doorbell simulate --set tx.send_ns=20.5 --verb read --qps 1 --small-pages --duration 50us"
         );
-        let pages = Change::default().without("huge_pages");
+        let pages = Change::default().without(&Workload::huge_pages);
         assert!(!typed.with(&pages).unwrap().command().contains("small-pages"));
     }
 
@@ -190,16 +184,20 @@ mod tests {
         let below = given("verb = \"write\"\nwindow_per_qp = 64\nhuge_pages = false\ninline = false");
         let typed = Typed { file: Some(("my work.toml".into(), below)), ..Typed::default() };
         let with = |change| typed.with(&change);
-        let inline = with(Change::to("inline", Value::Switch(true))).unwrap();
+        let inline = with(Change::to(&Workload::inline, Value::Switch(true))).unwrap();
         assert_eq!(inline.command(), "doorbell simulate 'my work.toml' --inline");
-        let window = with(Change::to("window", number(16))).unwrap();
+        let window = with(Change::to(&Workload::window, number(16))).unwrap();
         assert_eq!(window.given().unwrap().get("window_per_qp"), None);
         assert_eq!(
-            with(Change::default().without("huge_pages")),
+            with(Change::default().without(&Workload::huge_pages)),
             None,
             "no flag takes back what the file says"
         );
-        assert_eq!(with(Change::to("huge_pages", Value::Switch(true))), None, "nor is there one for it");
+        assert_eq!(
+            with(Change::to(&Workload::huge_pages, Value::Switch(true))),
+            None,
+            "nor is there one for it"
+        );
     }
 
     #[test]

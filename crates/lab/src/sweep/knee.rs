@@ -9,11 +9,19 @@ use crate::plan::{Control, Known};
 use crate::results::{Found, Longer, MeasuredTime};
 use doorbell_programs::steady::Ended;
 use doorbell_schema::{Duration, Until, Value};
+use doorbell_systems::config::Clients;
 use doorbell_verbs::Span;
+use doorbell_workload::Workload;
 use std::collections::BTreeMap;
 
 /// Options that set the load.
-const LOADS: [&str; 5] = ["window", "window_per_qp", "outstanding", "clients", "rate"];
+const LOADS: [&str; 5] = [
+    Workload::window.key,
+    Workload::window_per_qp.key,
+    Clients::outstanding.key,
+    Clients::clients.key,
+    Workload::rate.key,
+];
 
 /// Number of loads that a search step tries at once. It does not depend on the number of cores, so every
 /// machine tries equal loads.

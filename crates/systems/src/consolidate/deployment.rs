@@ -46,7 +46,7 @@ impl System for Consolidate {
             warmed_bytes: u64::from(self.blocks) * u64::from(self.block.max(2048)),
             client_bytes,
             latency_of: Some("a write, from the time it is held back until its block is at the target"),
-            held_back: Some(("time_out", self.time_out.span())),
+            held_back: Some((Consolidate::time_out.key, self.time_out.span())),
             ..SystemShape::of(&self.clients)
         }
     }

@@ -29,7 +29,7 @@ impl System for HerdKv {
             store_bytes: self.server().store_bytes(),
             workers: Some(self.workers.cores),
             warmed_bytes: self.server().config.warmed_bytes(),
-            datagram: Some(("value", self.server().datagram())),
+            datagram: Some((Values::value.key, self.server().datagram())),
             followed: self.server().config.followed(),
             ..SystemShape::of(&self.clients)
         }

@@ -49,13 +49,13 @@ impl System for Join {
     /// is given, each inner tuple has a key of its own.
     fn settle(&mut self, given: &Given) {
         let all = self.table_tuples().filter(|all| *all > 0);
-        if let (Some(all), None) = (all, given.get("tuples")) {
+        if let (Some(all), None) = (all, given.get(Join::tuples.key)) {
             self.tuples = all;
         }
-        if self.bytes.is_some() && given.get("real_tuples").is_none() {
+        if self.bytes.is_some() && given.get(Join::real_tuples.key).is_none() {
             self.real_tuples = self.tuples;
         }
-        if given.get("keys").is_none() {
+        if given.get(Join::keys.key).is_none() {
             self.keys = self.tuples;
         }
     }

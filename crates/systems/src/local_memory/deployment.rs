@@ -52,7 +52,7 @@ impl System for LocalMemory {
         let needs_sizes = small
             .then(|| ("region", format!("{}, small enough for caches (below {BEYOND_CACHES})", self.region)));
         SystemShape {
-            cores: vec![("memory_core", self.memory_core)],
+            cores: vec![(LocalMemory::memory_core.key, self.memory_core)],
             store_bytes,
             latency_of: Some("an operation; on a device, this includes reading the clock"),
             needs_sizes,

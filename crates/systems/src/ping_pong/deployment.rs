@@ -31,7 +31,7 @@ impl System for PingPong {
             cores,
             // Buffers for both directions, on both machines.
             store_bytes: 4 * u64::from(self.size),
-            datagram: (self.message.transport() == QpType::Ud).then_some(("size", self.size)),
+            datagram: (self.message.transport() == QpType::Ud).then_some((PingPong::size.key, self.size)),
             followed: Ok(if self.message == Message::ReadRc { 1 } else { 2 }),
             latency_of: Some(if self.message == Message::ReadRc {
                 "a whole READ"

@@ -65,7 +65,7 @@ impl System for Rpc {
 
     /// Without batching, a worker replies to a request before it polls for the next one.
     fn settle(&mut self, given: &Given) {
-        if !self.workers.batching && given.get("gather").is_none() {
+        if !self.workers.batching && given.get(Workers::gather.key).is_none() {
             self.workers.gather = 1;
         }
     }
@@ -80,9 +80,10 @@ impl System for Rpc {
         let messages = u64::from(config.max_request) + u64::from(config.max_reply) + 128;
         let store_bytes = clients * u64::from(config.workers) * u64::from(config.window) * messages;
         let by_datagrams = |transport| transport == QpType::Ud;
-        let request =
-            by_datagrams(self.request.transport()).then(|| ("request_size", self.request_size.longest()));
-        let reply = by_datagrams(self.reply.transport()).then(|| ("reply_size", self.reply_size.longest()));
+        let request = by_datagrams(self.request.transport())
+            .then(|| (Rpc::request_size.key, self.request_size.longest()));
+        let reply =
+            by_datagrams(self.reply.transport()).then(|| (Rpc::reply_size.key, self.reply_size.longest()));
         let datagram = request.into_iter().chain(reply).max_by_key(|(_, bytes)| *bytes);
         SystemShape {
             store_bytes,

@@ -29,13 +29,13 @@ impl System for RpcSequencer {
     /// Without batching, a worker replies to a request before it polls for the next one. Only replies by
     /// datagrams have several queues.
     fn settle(&mut self, given: &Given) {
-        if !self.workers.batching && given.get("gather").is_none() {
+        if !self.workers.batching && given.get(Workers::gather.key).is_none() {
             self.workers.gather = 1;
         }
-        if self.travel.datagrams && given.get("request").is_none() {
+        if self.travel.datagrams && given.get(RpcSequencer::request.key).is_none() {
             self.request = Requests::SendUd;
         }
-        if self.reply.transport() != QpType::Ud && given.get("queues").is_none() {
+        if self.reply.transport() != QpType::Ud && given.get(Workers::queues.key).is_none() {
             self.workers.queues = 1;
         }
     }

@@ -84,7 +84,7 @@ impl System for Shuffle {
     /// With `bytes`, the entries of each sender follow.
     fn settle(&mut self, given: &Given) {
         let share = self.share_of_table().filter(|share| *share > 0);
-        if let (Some(share), None) = (share, given.get("round_entries")) {
+        if let (Some(share), None) = (share, given.get(Shuffle::round_entries.key)) {
             self.round_entries = share;
         }
     }

@@ -127,7 +127,7 @@ impl System for RemoteSpinlock {
 
     /// A lock with a lease is released by compare-and-swap.
     fn settle(&mut self, given: &Given) {
-        if self.is_leased() && given.get("release").is_none() {
+        if self.is_leased() && given.get(RemoteSpinlock::release.key).is_none() {
             self.release = Release::Cas;
         }
     }

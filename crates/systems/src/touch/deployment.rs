@@ -28,11 +28,15 @@ impl Touch {
     fn needs_sizes(&self) -> Option<(&'static str, String)> {
         let usual = Touch::usual();
         let given = [
-            ("mode", "notouch".to_owned(), self.mode != usual.mode),
-            ("scan", "read".to_owned(), self.scan != usual.scan),
-            ("order", "random".to_owned(), self.order != usual.order),
-            ("instructions", self.instructions.to_string(), self.instructions != usual.instructions),
-            ("prefetch_lines", self.prefetch_lines.to_string(), self.prefetch_lines != usual.prefetch_lines),
+            (Touch::mode.key, "notouch".to_owned(), self.mode != usual.mode),
+            (Touch::scan.key, "read".to_owned(), self.scan != usual.scan),
+            (Touch::order.key, "random".to_owned(), self.order != usual.order),
+            (Touch::instructions.key, self.instructions.to_string(), self.instructions != usual.instructions),
+            (
+                Touch::prefetch_lines.key,
+                self.prefetch_lines.to_string(),
+                self.prefetch_lines != usual.prefetch_lines,
+            ),
         ];
         given.into_iter().find(|(_, _, differs)| *differs).map(|(key, value, _)| (key, value))
     }
@@ -64,7 +68,7 @@ impl System for Touch {
     }
 
     fn settle(&mut self, given: &Given) {
-        if given.get("instructions").is_none() {
+        if given.get(Touch::instructions.key).is_none() {
             self.instructions = self.scan.instructions();
         }
     }

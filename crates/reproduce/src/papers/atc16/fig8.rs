@@ -5,6 +5,7 @@ use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::{Outcome, SystemWorkload};
+use doorbell_systems::config::Workers;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "fig8",
@@ -40,8 +41,10 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let (single, batched) = (loads(ctx, false)?, loads(ctx, true)?);
     let by_cores = ctx.systems("cib", "fig8: cores", &CORES.map(|c| spec(c).into()))?;
     let peak = by_cores.iter().map(|o| o.mops).fold(0.0, f64::max);
-    let fewest =
-        by_cores.iter().find(|o| o.mops > 0.98 * peak).map_or(0, |o| o.system().workload.number("cores"));
+    let fewest = by_cores
+        .iter()
+        .find(|o| o.mops > 0.98 * peak)
+        .map_or(0, |o| o.system().workload.number(&Workers::cores));
     // Near the highest rate without batching, the comparison would be between queueing times, not between
     // methods.
     let most = single.iter().map(|o| o.mops).fold(0.0, f64::max) * 0.9;

@@ -4,8 +4,9 @@ use crate::experiment::curve;
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::{Outcome, SystemWorkload};
+use doorbell_schema::Field;
 use doorbell_systems::System;
-use doorbell_systems::config::Pairs;
+use doorbell_systems::config::{Pairs, Scale, Workers};
 use doorbell_systems::herd_kv::HerdKv;
 use doorbell_systems::read_kv::ReadKv;
 
@@ -60,7 +61,10 @@ fn peak(outcomes: &[Outcome]) -> &Outcome {
 
 /// Smallest number of cores whose rate exceeds `rate`.
 fn cores_beyond(outcomes: &[Outcome], rate: f64) -> u32 {
-    outcomes.iter().find(|o| o.mops > rate).map_or(u32::MAX, |o| o.system().workload.number("cores") as u32)
+    outcomes
+        .iter()
+        .find(|o| o.mops > rate)
+        .map_or(u32::MAX, |o| o.system().workload.number(&Workers::cores) as u32)
 }
 
 fn percent(from: &Outcome, to: &Outcome) -> f64 {
@@ -86,13 +90,14 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let speculation = ctx.systems("cib", "fig9: speculation", &speculation)?;
     let gain = (percent(&base[0], &batched[0]), percent(peak(&base), peak(&batched)));
     let (kv, seq) = (1.0 + gain.0 / 100.0, sequencer[1].mops / sequencer[0].mops);
-    let number = |key| best.system().workload.number(key);
+    let number = |field: &Field| best.system().workload.number(field);
     let scaled = format!(
         "{} pairs per core represent {}: caches hold {:.1}% of both; {:.2}% of operations miss because of \
          eviction",
-        number("pairs"),
-        number("real_pairs"),
-        100.0 * number("cache_bytes") as f64 / (number("real_pairs") * 80 * number("cores")) as f64,
+        number(&Pairs::pairs),
+        number(&Scale::real_pairs),
+        100.0 * number(&Scale::cache_bytes) as f64
+            / (number(&Scale::real_pairs) * 80 * number(&Workers::cores)) as f64,
         best.system().missed * 100.0
     );
     let checks = vec![
@@ -118,8 +123,9 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
         Check::number("atc16-abs-herd-cpu-83pct", "cib", gain.0),
         Check::number("atc16-intro-herd-tput-35pct", "cib", gain.1),
     ];
-    let cores =
-        |all: &[Outcome]| all.iter().map(|o| (o.system().workload.number("cores") as f64, o.mops)).collect();
+    let cores = |all: &[Outcome]| {
+        all.iter().map(|o| (o.system().workload.number(&Workers::cores) as f64, o.mops)).collect()
+    };
     let line = |name, x, points| curve("atc16/fig9", name, "cib", x, "Mrps", points);
     let flat = |rate| vec![(1.0, rate), (f64::from(MOST_CORES), rate)];
     let curves = vec![

@@ -4,7 +4,7 @@ use super::fig7::{atomics, rpc, spec};
 use crate::experiment::{Check, Ctx, Experiment, Findings, Runs};
 use doorbell_lab::NotYet;
 use doorbell_lab::{Outcome, SystemWorkload};
-use doorbell_systems::config::Clients;
+use doorbell_systems::config::{Clients, Workers};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tab3",
@@ -63,7 +63,7 @@ fn run(ctx: &Ctx<'_>) -> Result<Findings, NotYet> {
     let one = &ctx.systems("cib", "tab3: one core", &[rpc(1, true, true).into()])?[0];
     let fifty = spec_s0.mops / atomics.mops;
     let order = [&spec_s0, &opts, &baseline, &atomics];
-    let cores = |o: &Outcome| format!("{} cores; ", o.system().workload.number("cores"));
+    let cores = |o: &Outcome| format!("{} cores; ", o.system().workload.number(&Workers::cores));
     let mut base = Check::rate("atc16-tab3-baseline", "cib", &baseline);
     base.note = cores(&baseline) + &base.note;
     let checks = vec![
