@@ -1,13 +1,15 @@
 //! The command line.
 
 use crate::flags::{AnyArgs, CommonArgs, ProfileParser, SystemArgs, VerbArgs};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
 use doorbell_lab::compare::Tolerance;
 use doorbell_lab::sweep::Shard;
 use doorbell_lab::{Duration, Schema, Share, Workload};
-use doorbell_launch::MOST_RANKS;
 use doorbell_launch::faults::time;
+use doorbell_launch::modes::NamedMode;
+use doorbell_launch::strict::Strict;
+use doorbell_launch::{Link, MOST_RANKS, Ptrace, Timers};
 use doorbell_schema::{BadShare, NumberUnit};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -97,8 +99,8 @@ impl Args {
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
     /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID
-    #[arg(long, value_parser = PossibleValuesParser::new(["ib", "roce"]), default_value = "ib")]
-    pub(crate) link: String,
+    #[arg(long, value_parser = modes::<Link>(), default_value = Link::default().name())]
+    pub(crate) link: Link,
     /// Show the program the vendor and part id of this profile's NIC, and limit SGEs, inline bytes, work
     /// requests and completions to that NIC's limits. Some programs choose by these ids, such as perftest its
     /// inline size [default: ids and limits of the software NIC]
@@ -112,12 +114,12 @@ pub(crate) struct RunArgs {
     pub(crate) private_buffers: bool,
     /// When a work request is sent again after an RNR NAK, or without an answer: when the timers of a NIC
     /// expire (min_rnr_timer, timeout), or as soon as it may succeed
-    #[arg(long, value_parser = PossibleValuesParser::new(["nic", "fast"]), default_value = "nic")]
-    pub(crate) timers: String,
+    #[arg(long, value_parser = modes::<Timers>(), default_value = Timers::default().name())]
+    pub(crate) timers: Timers,
     /// Whether all processes of this user may read and write the program's memory if Yama forbids it
     /// (ptrace_scope is 1). With no, a thread of the program serves the memory to its peers, which is slower
-    #[arg(long, value_parser = PossibleValuesParser::new(["yes", "no"]), default_value = "yes")]
-    pub(crate) ptrace: String,
+    #[arg(long, value_parser = modes::<Ptrace>(), default_value = Ptrace::default().name())]
+    pub(crate) ptrace: Ptrace,
     /// Connect only to programs that run with this fabric name
     #[arg(long, value_name = "NAME")]
     pub(crate) fabric: Option<String>,
@@ -142,9 +144,9 @@ pub(crate) struct RunArgs {
     pub(crate) seed: Option<u64>,
     /// End the program by SIGABRT, or only warn, if it does something that works here but not on a NIC
     /// [without a word: fail]
-    #[arg(long, value_name = "THEN", value_parser = PossibleValuesParser::new(["fail", "warn"]), num_args = 0..=1,
-          require_equals = true, default_missing_value = "fail")]
-    pub(crate) strict: Option<String>,
+    #[arg(long, value_name = "THEN", value_parser = modes::<Strict>(), num_args = 0..=1,
+          require_equals = true, default_missing_value = Strict::Fail.name())]
+    pub(crate) strict: Option<Strict>,
     /// Write posts and completions of all QPs to this file, as a trace for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -424,6 +426,12 @@ pub(crate) enum CacheCommand {
 
 fn operations(text: &str) -> Result<u64, String> {
     whole(text, 1, u64::MAX)
+}
+
+/// Accepts the names of modes.
+fn modes<M: NamedMode + Send + Sync>() -> impl TypedValueParser<Value = M> {
+    let mode = |name: String| M::named(&name).expect("clap accepts only these names");
+    PossibleValuesParser::new(M::ALL.iter().map(|mode| mode.name())).map(mode)
 }
 
 fn ranks(text: &str) -> Result<u32, String> {

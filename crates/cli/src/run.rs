@@ -6,8 +6,7 @@ use crate::mistake;
 use crate::typed;
 use doorbell_launch::faults::BadFaults;
 use doorbell_launch::stats::Stats;
-use doorbell_launch::strict::Strict;
-use doorbell_launch::{Launch, LaunchError, Link};
+use doorbell_launch::{Launch, LaunchError};
 
 /// Profile for statistics if neither `--profile` nor `--as` names one.
 const USUAL_PROFILE: &str = "cib";
@@ -42,19 +41,19 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Exit> {
         (None, None) => None,
     };
     let launch = Launch {
-        link: if args.link == "roce" { Link::Roce } else { Link::Ib },
+        link: args.link,
         presented_as: args.presented_as,
         library: args.lib,
         private_buffers: args.private_buffers,
-        fast_timers: args.timers == "fast",
-        closed: args.ptrace == "no",
+        timers: args.timers,
+        ptrace: args.ptrace,
         fabric: args.fabric,
         meet: args.meet,
         quiet: args.quiet,
         explain_after: args.explain_after,
         faults,
         trace: args.trace.map(|path| (path, args.trace_ops.unwrap_or(USUAL_TRACE))),
-        strict: args.strict.map(|then| if then == "warn" { Strict::Warn } else { Strict::Fail }),
+        strict: args.strict,
         stats,
         ranks: args.ranks,
         ip: args.ip,

@@ -4,7 +4,7 @@
 //! (`doorbell-soft`). This crate has the launcher, and the definitions that the launcher and the library
 //! share:
 //! - [`variables`]: the environment variables by which the launcher configures the library;
-//! - [`limits`], [`faults`], [`strict`], [`trace`]: values of these variables;
+//! - [`limits`], [`faults`], [`modes`], [`strict`], [`trace`]: values of these variables;
 //! - [`counts`]: shared memory in which the library counts posts, and which the launcher reads;
 //! - [`waits`]: the reasons why processes wait, which the launcher prints at a signal;
 //! - [`stats`]: the cost of the counted posts on a NIC, printed or written as JSON;
@@ -19,6 +19,7 @@ pub mod counts;
 pub mod faults;
 mod launcher;
 pub mod limits;
+pub mod modes;
 pub mod process_start;
 pub mod qp_numbers;
 pub mod say;
@@ -32,4 +33,5 @@ pub mod variables;
 pub mod waits;
 
 pub use address::is_of_one_host;
-pub use launcher::{LIBRARY, Launch, LaunchError, Link, MOST_RANKS, NotBuilt, Unserved};
+pub use launcher::{LIBRARY, Launch, LaunchError, MOST_RANKS, NotBuilt, Unserved};
+pub use modes::{Link, Ptrace, Timers};

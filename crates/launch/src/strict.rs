@@ -1,5 +1,6 @@
 //! Strict mode, and its form in the environment.
 
+use crate::modes::NamedMode;
 use crate::variables;
 use std::sync::OnceLock;
 
@@ -12,21 +13,24 @@ pub enum Strict {
     Warn,
 }
 
-impl Strict {
-    /// The mode's name in the environment.
-    pub(crate) fn name(self) -> &'static str {
+impl NamedMode for Strict {
+    const ALL: &'static [Strict] = &[Strict::Fail, Strict::Warn];
+
+    fn name(self) -> &'static str {
         match self {
             Strict::Fail => "fail",
             Strict::Warn => "warn",
         }
     }
+}
 
+impl Strict {
     /// The mode that the environment of this process selects; `None` without strict mode.
     pub fn own() -> Option<Strict> {
         static OWN: OnceLock<Option<Strict>> = OnceLock::new();
         *OWN.get_or_init(|| {
             let value = std::env::var(variables::STRICT).ok()?;
-            [Strict::Fail, Strict::Warn].into_iter().find(|strict| strict.name() == value)
+            Strict::named(&value)
         })
     }
 }

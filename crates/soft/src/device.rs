@@ -7,8 +7,9 @@ use crate::memory::regions::MAX_PD;
 use doorbell_abi::{
     CEnum, IBV_PORT_ACTIVE, ibv_device_attr, ibv_device_attr_ex, ibv_moderate_cq, ibv_port_attr,
 };
+use doorbell_launch::Link;
 use doorbell_launch::say::say;
-use doorbell_launch::variables::{self, DEVICE_ID};
+use doorbell_launch::variables::DEVICE_ID;
 use doorbell_transport::MAX_MESSAGE_BYTES;
 use doorbell_verbs::{Gid, LinkLayer, Mtu};
 use rustix::fs::{Mode, OFlags};
@@ -106,18 +107,10 @@ pub(crate) enum GidType {
 
 /// The port's link layer, from `DOORBELL_LINK`; InfiniBand by default.
 pub(crate) fn link_layer() -> LinkLayer {
-    static LINK: OnceLock<LinkLayer> = OnceLock::new();
-    *LINK.get_or_init(|| match std::env::var(variables::LINK).as_deref() {
-        Ok("roce") => LinkLayer::Ethernet,
-        Err(_) | Ok("ib") => LinkLayer::Infiniband,
-        Ok(other) => {
-            say(format_args!(
-                "{} is {other:?}, but must be ib or roce; the port is InfiniBand",
-                variables::LINK
-            ));
-            LinkLayer::Infiniband
-        }
-    })
+    match Link::own() {
+        Link::Ib => LinkLayer::Infiniband,
+        Link::Roce => LinkLayer::Ethernet,
+    }
 }
 
 /// `vendor_id` and `vendor_part_id`, from `DOORBELL_DEVICE_ID` if it is set.

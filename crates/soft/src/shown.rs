@@ -11,6 +11,8 @@ use crate::fabric::folder;
 use crate::identity::{FabricPlace, Identity};
 use crate::thread::uncancelled;
 use doorbell_abi::cm::RDMA_USER_CM_ABI_VERSION;
+use doorbell_launch::Link;
+use doorbell_launch::modes::NamedMode;
 use doorbell_launch::sealed::check_file_size;
 use doorbell_launch::tree::{self, Contents, TreeEntry};
 use doorbell_launch::trust::user;
@@ -45,7 +47,7 @@ const LONGEST: u64 = 4096;
 pub fn path() -> Option<&'static CStr> {
     static PATH: OnceLock<Option<CString>> = OnceLock::new();
     let find = || {
-        let link = if device::link_layer() == LinkLayer::Ethernet { "roce" } else { "ib" };
+        let link = Link::own().name();
         let path = FabricPlace::own().ok()?.path().ok()?.join(format!("{}{link}", folder::SHOWN_PREFIX));
         CString::new(path.into_os_string().into_vec()).ok()
     };

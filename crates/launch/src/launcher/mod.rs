@@ -21,6 +21,7 @@ use crate::counts::board::Board;
 use crate::counts::process::ProcessCounts;
 use crate::faults::Faults;
 use crate::limits::Limits;
+use crate::modes::{Link, NamedMode, Ptrace, Timers};
 use crate::say::say;
 use crate::stats::{Stats, check_place};
 use crate::strict::Strict;
@@ -38,16 +39,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// The link layer that the device presents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Link {
-    /// InfiniBand: addressed by LID.
-    #[default]
-    Ib,
-    /// Ethernet (RoCE): addressed by GID.
-    Roce,
-}
-
 /// A program launch: the options of `doorbell run`.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
@@ -60,12 +51,10 @@ pub struct Launch {
     pub library: Option<PathBuf>,
     /// Whether page-aligned allocations of the program stay in private memory.
     pub private_buffers: bool,
-    /// Whether requesters send again as soon as a work request may succeed, instead of when a NIC's timers
-    /// expire.
-    pub fast_timers: bool,
-    /// Whether peers access the program's private memory only through a thread of the program, so that it
-    /// keeps Yama's protection.
-    pub closed: bool,
+    /// When requesters send a work request again.
+    pub timers: Timers,
+    /// Whether peers access the program's private memory directly.
+    pub ptrace: Ptrace,
     /// Name of the fabric. Only processes on one fabric reach each other. 1 to 100 letters, digits, `-` and
     /// `_`.
     pub fabric: Option<String>,
@@ -333,7 +322,7 @@ impl Launch {
         // Without this, AddressSanitizer's runtime ends a program if any library is loaded before it.
         command.env("ASAN_OPTIONS", in_front_of("ASAN_OPTIONS", "verify_asan_link_order=0".as_ref()));
         command.env(variables::FOLDER, folder);
-        command.env(variables::LINK, if self.link == Link::Roce { "roce" } else { "ib" });
+        command.env(variables::LINK, self.link.name());
         if let Some(name) = &self.presented_as {
             let profile = doorbell_nic::Profile::named_or_file(name)?;
             command.env(variables::DEVICE_LIMITS, Limits::of(&profile).text());
@@ -341,8 +330,8 @@ impl Launch {
             command.env(variables::DEVICE_ID, format!("{}:{}", id.vendor_id, id.vendor_part_id));
         }
         command.env(variables::SHARED_BUFFERS, if self.private_buffers { "0" } else { "1" });
-        command.env(variables::TIMERS, if self.fast_timers { "fast" } else { "nic" });
-        command.env(variables::PTRACE, if self.closed { "no" } else { "yes" });
+        command.env(variables::TIMERS, self.timers.name());
+        command.env(variables::PTRACE, self.ptrace.name());
         if let Some(address) = self.ip {
             for rank in 0..self.ranks.unwrap_or(1) {
                 address::check(address, rank).map_err(|why| LaunchError::BadAddress { address, why })?;

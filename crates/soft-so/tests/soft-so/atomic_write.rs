@@ -1,7 +1,7 @@
 //! A C program posts ATOMIC WRITEs by verbs.h. The test is skipped without a C compiler.
 
 use crate::common::{command, compile, finish, installed, launch, text};
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 
 /// A program whose child writes words to the parent's memory, while the parent polls the memory. The last
 /// request of each round fails.
@@ -118,8 +118,9 @@ fn words_are_written_whole() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     compile(folder.path(), "writes", WRITES, &["-libverbs"]);
-    for (memory, closed) in [("shared", false), ("private", false), ("private", true)] {
-        let launch = Launch { closed, ..launch(Link::Ib) };
+    let all = [("shared", Ptrace::Yes), ("private", Ptrace::Yes), ("private", Ptrace::No)];
+    for (memory, ptrace) in all {
+        let launch = Launch { ptrace, ..launch(Link::Ib) };
         let run = command(&launch, &folder.path().join("writes"), &[memory]).spawn().expect("it starts");
         let output = finish(run, "a program that writes words");
         assert!(output.status.success(), "{memory}: {}", text(&output));

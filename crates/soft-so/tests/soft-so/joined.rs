@@ -9,7 +9,7 @@ use crate::common::{
     command, finish, free_port, installed, launch, leaves_something, own_program, text, wait_for_listener,
 };
 use doorbell_abi::{CEnum, ibv_comp_channel, ibv_cq};
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::{QpType, SendOp, WcStatus};
 use libc::{c_int, c_void};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -291,7 +291,7 @@ fn processes_that_meet_in_a_folder_are_one_fabric_in_whatever_namespaces() {
 #[test]
 fn a_closed_process_serves_its_peers_by_its_own_thread() {
     for private_buffers in [false, true] {
-        let closed = Launch { closed: true, private_buffers, ..launch(Link::Ib) };
+        let closed = Launch { ptrace: Ptrace::No, private_buffers, ..launch(Link::Ib) };
         exchange(&closed, [false; 2], "closed");
         assert!(!leaves_something(&closed.fabric.unwrap_or_default()));
     }
@@ -433,7 +433,7 @@ fn tire() {
 
 #[test]
 fn that_a_process_does_not_answer_is_said() {
-    let closed = Launch { closed: true, private_buffers: true, ..launch(Link::Ib) };
+    let closed = Launch { ptrace: Ptrace::No, private_buffers: true, ..launch(Link::Ib) };
     let (mut stands, mut tires) = (start(&closed, "stands", false), start(&closed, "tires", false));
     introduce(&mut stands, &mut tires, 1);
     stands.line();
@@ -535,7 +535,8 @@ fn whoever_is_stopped_whenever_each_request_is_carried_out_once() {
     for (joins, of) in [(false, "closed"), (true, "joined")] {
         let (joined, folder) = joined(&format!("stops-{of}"));
         let meet = joined.meet.clone().filter(|_| joins);
-        let launch = Launch { meet, closed: !joins, private_buffers: true, ..joined };
+        let ptrace = if joins { Ptrace::Yes } else { Ptrace::No };
+        let launch = Launch { meet, ptrace, private_buffers: true, ..joined };
         let (mut counted, mut counts) = (start(&launch, "counted", false), start(&launch, "counts", false));
         introduce(&mut counted, &mut counts, COUNTERS);
         assert_eq!((counted.line().as_str(), counts.line().as_str()), ("ready", "met"));

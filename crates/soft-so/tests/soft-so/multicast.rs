@@ -5,7 +5,7 @@ use crate::common::verbs::{Node, PORT, SIGNALED, Wr, call, state, to_gid};
 use crate::common::{counting, launch, leaves_something, of_qps};
 use doorbell_abi::ibv_qp_attr_mask::{IBV_QP_QKEY, IBV_QP_STATE};
 use doorbell_abi::{IBV_WC_GRH, ibv_ah, ibv_ah_attr, ibv_gid, ibv_qp, ibv_qp_attr, ibv_wc};
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::{QpState, QpType, SendOp};
 use libc::{EBUSY, EINVAL, c_int};
 use serde_json::json;
@@ -242,7 +242,7 @@ fn members_whose_memory_is_their_own_get_it_too() {
     let private = Launch { private_buffers: true, ..launch(Link::Ib) };
     between_processes(private.clone(), 0);
     let fabric = launch(Link::Ib).fabric;
-    between_processes(Launch { closed: true, fabric, ..private }, 0);
+    between_processes(Launch { ptrace: Ptrace::No, fabric, ..private }, 0);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::common::{
 };
 use doorbell_abi::{ibv_mr, ibv_pd};
 use doorbell_launch::trust::user;
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::{SendOp, WcStatus};
 use libc::{c_int, c_void};
 use serde_json::json;
@@ -423,8 +423,8 @@ fn be_active_with_many() {
 
 #[test]
 fn a_process_has_more_qps_than_one_slot() {
-    for closed in [false, true] {
-        let (counted, report) = counting("many", Launch { closed, ..launch(Link::Ib) });
+    for ptrace in [Ptrace::Yes, Ptrace::No] {
+        let (counted, report) = counting("many", Launch { ptrace, ..launch(Link::Ib) });
         let mut passive = Running::new(&launch_like(&counted), HERE, "passive-many");
         let mut active = Running::new(&counted, HERE, "active-many");
         for _ in 0..2 {

@@ -4,7 +4,7 @@
 use crate::common::running::role;
 use crate::common::verbs::{Node, Retries, SIGNALED, Wr, to_lid};
 use crate::common::{counting, finish, launch, of_qps, own_program, text};
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Timers};
 use doorbell_verbs::{SendOp, WcStatus};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn time_outs_and_retries_are_counted() {
 
 #[test]
 fn fast_timers_let_a_late_recv_cost_nothing() {
-    let launch = Launch { fast_timers: true, ..launch(Link::Ib) };
+    let launch = Launch { timers: Timers::Fast, ..launch(Link::Ib) };
     let messages = 32;
     assert!(run(&launch, messages) < messages * WAIT, "no message waits for the timer");
 }

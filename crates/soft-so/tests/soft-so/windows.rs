@@ -8,7 +8,7 @@ use doorbell_abi::{
     CEnum, IBV_WC_WITH_INV, ibv_context, ibv_mr, ibv_mw, ibv_mw_bind, ibv_mw_bind_info, ibv_pd, ibv_qp,
     ibv_qp_ex, ibv_send_wr, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_sge, ibv_wc,
 };
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::{AccessFlags, QpState, RemoteAddr, SendOp, WcStatus};
 use libc::{EBUSY, EINVAL, c_int, c_void};
 use std::ptr::null_mut;
@@ -678,8 +678,10 @@ fn windows_are_bound_by_functions_too() {
 /// thread accesses private buffers for the peer.
 #[test]
 fn another_process_reaches_a_window_until_it_ends() {
-    for (closed, private_buffers) in [(false, false), (false, true), (true, false), (true, true)] {
-        reach_until_it_ends(&Launch { closed, private_buffers, ..launch(Link::Ib) });
+    for ptrace in [Ptrace::Yes, Ptrace::No] {
+        for private_buffers in [false, true] {
+            reach_until_it_ends(&Launch { ptrace, private_buffers, ..launch(Link::Ib) });
+        }
     }
 }
 

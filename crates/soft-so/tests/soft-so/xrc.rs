@@ -13,7 +13,7 @@ use doorbell_abi::{
     ibv_send_wr_atomic, ibv_send_wr_bind_mw, ibv_send_wr_operands, ibv_send_wr_rdma, ibv_srq, ibv_srq_attr,
     ibv_srq_init_attr_ex, ibv_xrcd, ibv_xrcd_init_attr,
 };
-use doorbell_launch::{Launch, Link};
+use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::{AccessFlags, QpState};
 use libc::{EAGAIN, EBADF, EBUSY, EINVAL, EOPNOTSUPP, O_CREAT, O_EXCL, c_int};
 use std::os::fd::AsRawFd;
@@ -514,7 +514,7 @@ impl Three {
 #[test]
 fn a_request_goes_to_the_srq_of_another_process_than_the_qps() {
     let private = Launch { private_buffers: true, ..launch(Link::Ib) };
-    let closed = Launch { closed: true, ..launch(Link::Ib) };
+    let closed = Launch { ptrace: Ptrace::No, ..launch(Link::Ib) };
     for launch in [launch(Link::Ib), private, closed] {
         let file = domain();
         let mut three = Three::new(&launch, file.path());

@@ -6,8 +6,8 @@
 //! PR_SET_PTRACER(2const), a process may give the right to one other process or to all processes, but not to
 //! the processes of a fabric.
 
+use doorbell_launch::Ptrace;
 use doorbell_launch::say::say;
-use doorbell_launch::variables::PTRACE;
 use rustix::process::{PTracer, set_ptracer};
 
 /// The file in which the kernel reports Yama's setting; absent without Yama.
@@ -29,20 +29,7 @@ pub(crate) fn open() {
 
 /// Whether peers may access this process's memory directly: `DOORBELL_PTRACE` is unset or `yes`.
 pub(crate) fn is_wanted() -> bool {
-    match std::env::var(PTRACE).as_deref() {
-        Ok("no") => false,
-        Err(_) | Ok("yes") => true,
-        Ok(other) => {
-            static ONCE: std::sync::Once = std::sync::Once::new();
-            ONCE.call_once(|| {
-                say(format_args!(
-                    "{PTRACE} is {other:?}, but must be yes or no; peers cannot access this \
-                     process's memory directly"
-                ));
-            });
-            false
-        }
-    }
+    Ptrace::own() == Ptrace::Yes
 }
 
 /// Whether PR_SET_PTRACER has an effect with this `ptrace_scope`. Scope 0 allows the access anyway. Scopes 2

@@ -3,10 +3,9 @@
 use super::window_wr::WindowWr;
 use crate::engine::attempt::Obstacle;
 use crate::engine::request::{Request, RequestOp};
-use doorbell_launch::variables;
+use doorbell_launch::Timers;
 use doorbell_transport::{Retries, ack_timeout, rnr_wait};
 use doorbell_verbs::{QpAttr, SendFlags, Sge, Span, UdDest, WcStatus};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Period between tries of a request that gets no answer, if the QP has no time-out.
@@ -100,12 +99,6 @@ fn copy_inline(sges: &[Sge]) -> Vec<u8> {
     bytes
 }
 
-/// Whether work requests are tried again as soon as possible (`doorbell run --timers fast`).
-fn is_fast() -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    *FAST.get_or_init(|| std::env::var_os(variables::TIMERS).is_some_and(|value| value == "fast"))
-}
-
 impl SendWait {
     pub(super) fn obstacle(self) -> Obstacle {
         self.obstacle
@@ -114,7 +107,7 @@ impl SendWait {
     /// Whether the request must wait longer, because a NIC would not send it again yet.
     pub(super) fn holds_back(self) -> bool {
         let is_of_nic = matches!(self.obstacle, Obstacle::NoRecv(_) | Obstacle::Silence);
-        is_of_nic && !is_fast() && Instant::now() < self.until
+        is_of_nic && Timers::own() == Timers::Nic && Instant::now() < self.until
     }
 
     /// Whether the QP's time-out has passed without an answer.

@@ -5,7 +5,8 @@ use super::super::peer::exact;
 use super::actor::{ACTOR, ANSWER, BETWEEN};
 use super::harm::REACHED;
 use super::traffic::Way;
-use doorbell_launch::variables;
+use doorbell_launch::modes::NamedMode;
+use doorbell_launch::{Ptrace, variables};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
@@ -51,7 +52,7 @@ impl Member {
             .env(ACTOR, "1")
             .env(variables::FABRIC, fabric)
             .env(variables::SHARED_BUFFERS, "1")
-            .env(variables::PTRACE, if closed { "no" } else { "yes" })
+            .env(variables::PTRACE, if closed { Ptrace::No } else { Ptrace::Yes }.name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
