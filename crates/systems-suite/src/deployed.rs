@@ -2,7 +2,15 @@
 
 use crate::check::{Check, Scale};
 use doorbell_schema::{Given, Value};
+use doorbell_systems::config::{Clients, Pairs, Workers};
+use doorbell_systems::drtm_kv::DrtmKv;
+use doorbell_systems::hashtable::Hashtable;
+use doorbell_systems::join::Join;
+use doorbell_systems::local_memory::LocalMemory;
+use doorbell_systems::log::Log;
+use doorbell_systems::ping_pong::PingPong;
 use doorbell_systems::site::Course;
+use doorbell_systems::spinlock::{Locks, RemoteSpinlock};
 use doorbell_systems::{Interval, System};
 use doorbell_verbs::{Cluster, Span};
 
@@ -16,21 +24,21 @@ fn small<S: System>(machines: u32, scale: &Scale) -> Result<S, String> {
     let clients = u64::from(scale.clients);
     let release = if scale.writes_back { "cas" } else { "write" };
     let parameters = [
-        ("release", Value::Text(release.into())),
-        ("clients", Value::Number(clients)),
-        ("clients_per_machine", Value::Number(clients.div_ceil(u64::from(machines - 1)))),
-        ("outstanding", Value::Number(4)),
-        ("cores", Value::Number(2)),
-        ("pairs", Value::Number(1024)),
-        ("tuples", Value::Number(64)),
-        ("put_permille", Value::Number(300)),
-        ("update", Value::Switch(true)),
-        ("size", Value::Number(1000)),
-        ("data", Value::Number(64)),
-        ("region", Value::Number(1 << 20)),
-        ("back_ends", Value::Number(1)),
+        (RemoteSpinlock::release.key, Value::Text(release.into())),
+        (Clients::clients.key, Value::Number(clients)),
+        (Clients::clients_per_machine.key, Value::Number(clients.div_ceil(u64::from(machines - 1)))),
+        (Clients::outstanding.key, Value::Number(4)),
+        (Workers::cores.key, Value::Number(2)),
+        (Pairs::pairs.key, Value::Number(1024)),
+        (Join::tuples.key, Value::Number(64)),
+        (Pairs::put_permille.key, Value::Number(300)),
+        (DrtmKv::update.key, Value::Switch(true)),
+        (PingPong::size.key, Value::Number(1000)),
+        (Locks::data.key, Value::Number(64)),
+        (LocalMemory::region.key, Value::Number(1 << 20)),
+        (Hashtable::back_ends.key, Value::Number(1)),
         // In real time, engines wait for processors.
-        ("hole_patience", Value::Text("10s".into())),
+        (Log::hole_patience.key, Value::Text("10s".into())),
     ];
     let mut given = Given::default();
     for (key, value) in parameters {
