@@ -50,8 +50,8 @@ pub trait Schema {
 /// A field consists of its doc comment, its name, its type (as serde has it), and the rest of its [`Field`].
 /// The whole doc comment is the field's sentence.
 ///
-/// The constant `C::size` is the [`Field`] of the field `size`. Code that reads `C::size.key` does not compile if
-/// the field has another name.
+/// The constant `C::size` is the [`Field`] of the field `size`. Code that reads `C::size.key` does not
+/// compile if the field has another name.
 #[macro_export]
 macro_rules! schema {
     (

@@ -88,8 +88,11 @@ pub(super) fn ask(state: &mut CmState, name: u32) -> Result<(), Errno> {
             };
             // The first message on a socket always fits.
             send(&socket, &request)?;
-            id.step = IdStep::Connecting { sent: true };
             state.watch(name, Private::new(socket)?)?;
+            // Only an id with a socket is waiting for an answer.
+            if let Some(id) = state.any(name) {
+                id.step = IdStep::Connecting { sent: true };
+            }
         }
         // The connection queue of the listener is full, or the listener does not exist yet.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_early(id) => {

@@ -70,7 +70,8 @@ fn replace(signal: c_int, from: usize, to: usize) {
     }
 }
 
-/// Prints the line, and ends the process by the signal. Calls only functions that are safe in handlers.
+/// Prints the line, and ends the process by the signal. Calls only functions that are safe in handlers. These
+/// are libc's, because signal-safety(7) speaks of them alone.
 extern "C" fn on_signal(signal: c_int) {
     // AcqRel, as in `set`.
     let line = LINE.swap(null_mut(), AcqRel);
