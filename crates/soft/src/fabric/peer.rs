@@ -233,8 +233,8 @@ fn segment_of(file: &File) -> io::Result<Segment> {
 
 /// Opens a pidfd; `None` if that is impossible, or if too few file descriptors would be left for the program.
 ///
-/// Only `ESRCH` is about the process. `ENOSYS` comes from a kernel without pidfds, and from valgrind(1), which
-/// does not know them. A seccomp(2) filter of a sandbox may answer any other number, for example `EPERM`.
+/// Only `ESRCH` is about the process. `ENOSYS` comes from a kernel without pidfds, and from valgrind(1),
+/// which does not know them. A seccomp(2) filter of a sandbox may answer any other number, such as `EPERM`.
 ///
 /// # Errors
 /// `ESRCH` if the process has exited.

@@ -48,8 +48,8 @@ fn programs() {
     pass(&RUNS);
 }
 
-/// Two hosts, which the fabric knows by `--ip`. The programs also connect by TCP, so the loopback interface has
-/// both addresses. `docs/run.md` describes this. libfabric drops the port of a loopback address alone.
+/// Two hosts, which the fabric knows by `--ip`. The programs also connect by TCP, so the loopback interface
+/// has both addresses, as `docs/run.md` says. libfabric drops the port of a loopback address alone.
 const HOSTS: &str = r#"
 set -e
 ip link set lo up

@@ -1,5 +1,5 @@
-//! Runs scripts with Open MPI and MPICH over UCX: a ping-pong between two ranks, sums over all ranks, puts and
-//! gets of OpenSHMEM, and Python's objects by mpi4py.
+//! Runs scripts with Open MPI and MPICH over UCX: a ping-pong between two ranks, sums over all ranks, puts
+//! and gets of OpenSHMEM, and Python's objects by mpi4py.
 
 use super::{RUN, Ready, Run, pass};
 use crate::common::installed_file;
