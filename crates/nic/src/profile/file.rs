@@ -22,6 +22,10 @@ struct ProfileFile {
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
     device_id: Option<DeviceId>,
+    /// Names of the NIC in files of measurements; missing: the base's.
+    measured_as: Option<Vec<String>>,
+    /// Names of the host in files of measurements; missing: the base's, if the host is the base's, too.
+    measured_on: Option<Vec<String>>,
     /// The processor of its host, by which other profiles name the host. The build script reads it from
     /// built-in profiles.
     #[serde(rename = "processor")]
@@ -219,6 +223,8 @@ impl Profile {
         let named = parsed.base.as_ref().map(|name| load(&reader, "base", name, based));
         let mut base = named.transpose()?;
         let host_at = parsed.host.as_ref().map_or(0, |told| told.span().start);
+        let has_parameters =
+            parsed.host.as_ref().is_some_and(|told| matches!(told.get_ref(), HostGiven::Parameters(_)));
         let host = match parsed.host {
             Some(told) => host_parameters(&reader, &mut base, told, based)?,
             None => None,
@@ -228,6 +234,13 @@ impl Profile {
         };
         let inherited = base.as_ref().and_then(|base| base.device_id.clone());
         let device_id = parsed.device_id.or(inherited);
+        let of_base = |of: fn(&Profile) -> &Vec<String>| base.as_ref().map(|base| of(base).clone());
+        let measured_as =
+            parsed.measured_as.or_else(|| of_base(|base| &base.measured_as)).unwrap_or_default();
+        // A host with other parameters is another host.
+        let own_host =
+            parsed.measured_on.or_else(|| of_base(|base| &base.measured_on).filter(|_| !has_parameters));
+        let measured_on = own_host.unwrap_or_default();
         let hierarchy_at = parsed.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.span().start);
         let sections = Sections {
             host_at,
@@ -246,7 +259,8 @@ impl Profile {
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         reader.base = base.as_ref().map(Profile::as_base);
-        let read = sections.read(reader, Named { name, title, device_id }, generation, base.as_ref())?;
+        let named = Named { name, title, device_id, measured_as, measured_on };
+        let read = sections.read(reader, named, generation, base.as_ref())?;
         if let Some(calibrated) = &parsed.calibrated {
             let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);
             calibrated.get_ref().check(&read.parameters).map_err(wrong)?;

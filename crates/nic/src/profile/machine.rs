@@ -33,6 +33,12 @@ pub struct Profile {
     pub title: String,
     /// The numbers that the NIC's driver gives programs, if they are known.
     pub device_id: Option<DeviceId>,
+    /// Names by which files of measurements call the NIC. Results do not depend on them.
+    #[serde(skip)]
+    pub measured_as: Vec<String>,
+    /// Names by which files of measurements call the host. Results do not depend on them.
+    #[serde(skip)]
+    pub measured_on: Vec<String>,
     /// The host.
     pub host: Host,
     /// The caches of the host, if they have sizes.
@@ -118,6 +124,8 @@ impl Profile {
             name: format!("{} on {name}", self.name),
             title: format!("{}; in the host of: {}", self.title, other.title),
             device_id: self.device_id,
+            measured_as: self.measured_as,
+            measured_on: other.measured_on.clone(),
             host: other.host,
             hierarchy: other.hierarchy,
             sockets: other.sockets,

@@ -19,6 +19,8 @@ pub(super) struct Named {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) device_id: Option<DeviceId>,
+    pub(super) measured_as: Vec<String>,
+    pub(super) measured_on: Vec<String>,
 }
 
 /// The sections of a file.
@@ -105,12 +107,14 @@ impl Sections {
         };
         reader.finish_set()?;
         let parameters = reader.into_parameters();
-        let Named { name, title, device_id } = named;
+        let Named { name, title, device_id, measured_as, measured_on } = named;
         let (measured, calibrated, moved_to) = (Measured::default(), None, None);
         Ok(Profile {
             name,
             title,
             device_id,
+            measured_as,
+            measured_on,
             host,
             hierarchy,
             sockets,
@@ -133,10 +137,10 @@ impl Profile {
     /// the value.
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = ProfileReader::of_set(self.as_base(), set);
-        let Profile { name, title, device_id, .. } = self.clone();
+        let Profile { name, title, device_id, measured_as, measured_on, .. } = self.clone();
         let set = Sections::default().read(
             reader,
-            Named { name, title, device_id },
+            Named { name, title, device_id, measured_as, measured_on },
             self.device.generation,
             Some(self),
         )?;

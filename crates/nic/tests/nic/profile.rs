@@ -394,6 +394,26 @@ fn a_nic_keeps_its_numbers_in_another_host_and_under_another_name() {
 }
 
 #[test]
+fn a_nic_and_a_host_have_names_in_files_of_measurements() {
+    let names = |profile: &Profile| (profile.measured_as.join(", "), profile.measured_on.join(", "));
+    let parsed = |text: &str| {
+        let text = format!("name = \"my\"\ntitle = \"mine\"\n{text}");
+        Profile::parse("my.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    assert_eq!(names(&profile("cib")), ("Connect-IB".into(), "cib".into()));
+    assert_eq!(names(&parsed("base = \"cib\"")), ("Connect-IB".into(), "cib".into()));
+    let other = parsed("base = \"cib\"\nmeasured_as = [\"Mine\", \"Ours\"]\nmeasured_on = [\"lab\"]");
+    assert_eq!(names(&other), ("Mine, Ours".into(), "lab".into()));
+    // Another host has other names.
+    let cores = "[host]\ncores = { value = 4, basis = \"published\", source = \"s\" }";
+    assert_eq!(names(&parsed(&format!("base = \"cib\"\n{cores}"))), ("Connect-IB".into(), String::new()));
+    assert_eq!(names(&parsed("base = \"cib\"\nhost = \"cx3\"")), ("Connect-IB".into(), "cx3".into()));
+    assert_eq!(names(&profile("cib").on_host("cx3").unwrap()), ("Connect-IB".into(), "cx3".into()));
+    let set = profile("cib").with_set(&[("pcie.lanes".to_owned(), 8.0)].into()).unwrap();
+    assert_eq!(names(&set), ("Connect-IB".into(), "cib".into()));
+}
+
+#[test]
 fn each_resource_can_be_relaxed_and_has_its_own_name() {
     let p = profile("cib");
     let names: std::collections::BTreeSet<&str> = Resource::ALL.iter().map(|r| r.name()).collect();
