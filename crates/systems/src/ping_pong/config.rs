@@ -9,6 +9,9 @@ use doorbell_verbs::QpType;
 const LARGEST: u32 = 64 << 20;
 /// The highest number of a core.
 const CORES: u64 = 255;
+/// Bytes up to which payload is inlined if no parameter says otherwise. perftest's latency tests of WRITE have
+/// this value.
+const INLINE: u32 = 220;
 
 named! {
     /// The verb and transport of messages.
@@ -47,6 +50,8 @@ schema! {
         peer_core: u32 = Field::count(0, CORES),
         /// A core of the socket that has the peer's buffers.
         peer_memory_core: u32 = Field::count(0, CORES),
+        /// Largest payload that is copied into the WQE.
+        inline_bytes: Option<u32> = Field::bytes(0, 1024).usual("220"),
     }
 }
 
@@ -74,7 +79,21 @@ impl Message {
 impl PingPong {
     /// Ping-pong of messages of `size` bytes, between two threads on the first cores of their machines.
     pub const fn of(message: Message, size: u32, timing: Timing) -> PingPong {
-        PingPong { timing, message, size, core: 0, memory_core: 0, peer_core: 0, peer_memory_core: 0 }
+        PingPong {
+            timing,
+            message,
+            size,
+            core: 0,
+            memory_core: 0,
+            peer_core: 0,
+            peer_memory_core: 0,
+            inline_bytes: None,
+        }
+    }
+
+    /// Bytes up to which payload is inlined, if the device allows it.
+    pub(super) fn inlines(&self) -> u32 {
+        self.inline_bytes.unwrap_or(INLINE)
     }
 
     /// Returns one sentence if parameters do not go together.

@@ -31,6 +31,7 @@ impl System for PingPong {
             cores,
             // Buffers for both directions, on both machines.
             store_bytes: 4 * u64::from(self.size),
+            inline_bytes: self.inline_bytes,
             datagram: (self.message.transport() == QpType::Ud).then_some((PingPong::size.key, self.size)),
             followed: Ok(if self.message == Message::ReadRc { 1 } else { 2 }),
             latency_of: Some(if self.message == Message::ReadRc {
@@ -44,10 +45,12 @@ impl System for PingPong {
 
     fn deploy<C: Cluster, D: Dress>(&self, site: &mut Site<'_, C, Measured, D>) -> Result<(), SiteError> {
         let PingPong { message, size, core, memory_core, peer_core, peer_memory_core, .. } = *self;
+        let inline = self.inlines();
         let interval = site.server_interval();
-        site.add_server_on(peer_core, PingPongServer { message, size, near: peer_memory_core, interval });
+        let server = PingPongServer { message, size, inline, near: peer_memory_core, interval };
+        site.add_server_on(peer_core, server);
         let interval = site.client_interval();
-        site.add_client((1, core), PingPongClient { message, size, near: memory_core, interval });
+        site.add_client((1, core), PingPongClient { message, size, inline, near: memory_core, interval });
         Ok(())
     }
 }

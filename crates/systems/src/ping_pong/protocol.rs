@@ -16,9 +16,6 @@ const SERVICE: &str = "ping-pong";
 /// Number of RECVs: one for the message that has arrived, and one for the next message.
 const RECVS: u32 = 2;
 
-/// Bytes up to which payload is inlined, if the device allows it. perftest has this value, too.
-const INLINE: u32 = 220;
-
 /// Time for which a client waits for its last answer after the end of its measurement.
 const GRACE: Span = Span::from_ms(10);
 
@@ -51,7 +48,7 @@ impl<P: Provider> PingPongEnd<P> {
     /// Sets up a side. Returns when both sides are ready. The buffers are at the socket of core `near`.
     fn meet(
         p: &P,
-        (message, size): (Message, u32),
+        (message, size, inline): (Message, u32, u32),
         near: u32,
         own: u32,
     ) -> Result<PingPongEnd<P>, SystemError> {
@@ -62,7 +59,7 @@ impl<P: Provider> PingPongEnd<P> {
         let inbox = device.registered_near(near, (size + header).into(), access)?;
         let received = device.context.create_cq(RECVS)?;
         let sent = device.context.create_cq(outbox::depth(1))?;
-        let inline = size.min(INLINE).min(device.attr.max_inline_data.unwrap_or(64));
+        let inline = size.min(inline).min(device.attr.max_inline_data.unwrap_or(64));
         let qp = PingPongEnd::qp(&device, message, inline, (&sent, &received))?;
         let outbox = Outbox::new(qp, sent, 1);
         let (target, dest) = (RemoteAddr::default(), None);
@@ -194,6 +191,8 @@ pub struct PingPongServer {
     pub message: Message,
     /// Bytes of a message.
     pub size: u32,
+    /// Bytes up to which payload is inlined, if the device allows it.
+    pub inline: u32,
     /// A core of the socket that has its buffers.
     pub near: u32,
     /// When it ends.
@@ -204,7 +203,7 @@ impl Program for PingPongServer {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = PingPongEnd::meet(&p, (self.message, self.size), self.near, SERVER)?;
+        let mut end = PingPongEnd::meet(&p, (self.message, self.size, self.inline), self.near, SERVER)?;
         let (mut measured, mut number) = (Measured::default(), 1);
         while !self.interval.is_over(&p) {
             if self.message != Message::ReadRc && end.came(number)? {
@@ -226,6 +225,8 @@ pub struct PingPongClient {
     pub message: Message,
     /// Bytes of a message.
     pub size: u32,
+    /// Bytes up to which payload is inlined, if the device allows it.
+    pub inline: u32,
     /// A core of the socket that has its buffers.
     pub near: u32,
     /// When it measures, and when it ends at the latest.
@@ -236,7 +237,7 @@ impl Program for PingPongClient {
     type Output = Result<Measured, SystemError>;
 
     fn run<P: Provider>(self, p: P) -> Self::Output {
-        let mut end = PingPongEnd::meet(&p, (self.message, self.size), self.near, CLIENT)?;
+        let mut end = PingPongEnd::meet(&p, (self.message, self.size, self.inline), self.near, CLIENT)?;
         let interval = self.interval.begin(&p);
         let mut measured = Measured::default();
         for number in 1.. {

@@ -13,16 +13,20 @@ const ALL: [Message; 6] =
 
 const MEASURED: Span = Span::from_ms(1);
 
+const WARMUP: Span = Span::from_us(100);
+
 /// Measurements of the client and of the server.
 fn run(message: Message, size: u32) -> (Measured, Measured) {
-    let warmup = Span::from_us(100);
-    let game = PingPong::of(message, size, Timing::of(warmup, MEASURED));
+    run_game(&PingPong::of(message, size, Timing::of(WARMUP, MEASURED)))
+}
+
+fn run_game(game: &PingPong) -> (Measured, Measured) {
     // An RC QP in ping-pong is always idle, and other QPs never are. The comparison leaves this cost out.
     let mut profile = Profile::named("cib").expect("a built-in profile");
     profile.device.tx.idle_qp = Span::ZERO;
     let config = SimConfig { end: Time::START + Span::from_ms(50), ..SimConfig::new(2) };
     let mut cluster = SimCluster::new(&profile, config);
-    let course = Course::Fixed(Interval::after(game.shape().begin(), warmup, MEASURED));
+    let course = Course::Fixed(Interval::after(game.shape().begin(), WARMUP, MEASURED));
     let mut ended = game.run(&mut cluster, course).unwrap().expect("all machines are in this process");
     (ended.clients.remove(0), ended.server)
 }
@@ -58,6 +62,22 @@ fn longer_messages_take_longer_and_datagrams_as_long_as_their_header() {
     }
     let [write, send, datagram] = [Message::WriteRc, Message::SendRc, Message::SendUd].map(|m| mean_ns(m, 8));
     assert!(write + 50.0 < send && send < datagram && datagram < send + 150.0, "{write} {send} {datagram}");
+}
+
+#[test]
+fn payload_is_inlined_up_to_220_bytes_unless_a_parameter_says_otherwise() {
+    for message in [Message::WriteRc, Message::SendRc] {
+        let mean = |size, inline_bytes| {
+            let game = PingPong::of(message, size, Timing::of(WARMUP, MEASURED));
+            run_game(&PingPong { inline_bytes, ..game }).0.latency.histogram().mean()
+        };
+        assert_eq!(mean(64, None), mean(64, Some(220)));
+        // Without inlining, the NIC reads the payload by DMA.
+        assert!(mean(64, Some(0)) > mean(64, None) + 200.0, "{message:?}");
+        assert_eq!(mean(64, Some(63)), mean(64, Some(0)));
+        assert_eq!(mean(64, Some(64)), mean(64, None));
+        assert_eq!(mean(221, None), mean(221, Some(0)));
+    }
 }
 
 #[test]
