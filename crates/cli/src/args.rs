@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Profiles(ProfilesArgs),
     /// Check the papers' claims: tables, figures and single numbers.
     Reproduce(ReproduceArgs),
+    /// Set measurements of a NIC beside its profile: the error of each point and series.
+    Check(CheckArgs),
     /// Run an unmodified RDMA program on a software NIC, without RDMA hardware.
     Run(RunArgs),
     /// Run a system on this machine, over the software NIC or another libibverbs, and over TCP.
@@ -401,6 +403,38 @@ pub(crate) struct ReproduceArgs {
     /// Write a plot of each table and figure to this directory, such as atc16-tab4.svg
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CheckArgs {
+    /// File of measurements (docs/check.md)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Built-in profile, or path of a profile's TOML file. Its measured_as names the NIC's series
+    #[arg(long, value_name = "NAME", value_parser = ProfileParser, hide_possible_values = true)]
+    pub(crate) profile: String,
+    /// Print each point: measured, model, analytic limit and error
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) points: bool,
+    /// Write a plot of each series to this directory: measured, model and analytic limit
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) plots: Option<PathBuf>,
+    /// End each run when rate and mean latency are known to this precision, such as 5% [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
+    pub(crate) precision: Option<Share>,
+    /// Make all runs, even those with stored results; see `doorbell cache`
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Number of concurrent simulations, or fewer if memory is short [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Wall-clock time of the whole command. When it is over, the results so far are printed [default: no
+    /// limit]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_wall: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(clap::Args)]

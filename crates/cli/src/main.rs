@@ -3,6 +3,7 @@
 
 mod args;
 mod cache;
+mod check;
 mod compare;
 mod distribution;
 mod exit;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Some(Command::Simulate(args)) => simulate::run(args),
         Some(Command::Sweep(args)) => sweep::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Check(args)) => check::run(&args),
         Some(Command::Limits(args)) => limits::run(args),
         Some(Command::Profiles(args)) => profiles::run(args),
         Some(Command::Reproduce(args)) => reproduce::run(args),

@@ -89,6 +89,24 @@ pub(crate) fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<
     path.as_ref().map(open).transpose()
 }
 
+/// The end of the command if plots cannot be written.
+pub(crate) fn cannot_write_plots(path: &Path, error: impl std::fmt::Display) -> Exit {
+    Exit::bad_input(format!("cannot write plots to {}: {error}", path.display()))
+}
+
+/// Creates the directory, and checks that files can be written to it. This happens before hours of
+/// simulation.
+///
+/// # Errors
+/// If no files can be written to it.
+pub(crate) fn make_writable(dir: &Path) -> Result<(), Exit> {
+    let probe = dir.join(".doorbell");
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|error| cannot_write_plots(dir, error))
+}
+
 /// Returns an error if two outputs are one file, or if the command also reads an output, or prints results or
 /// messages to it. `read` lists the input files.
 ///

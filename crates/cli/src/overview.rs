@@ -14,6 +14,7 @@ hardware.
   doorbell limits     print the upper bound of each resource, without simulation
   doorbell profiles   list the known NICs, with the source of each number
   doorbell reproduce  check tables and figures of papers against Doorbell
+  doorbell check      check a NIC's profile against measurements
   doorbell run        run an unmodified RDMA program on a software NIC
   doorbell live       run a paper's system on this machine, also over TCP
 

@@ -3,6 +3,7 @@
 use crate::args::ReproduceArgs;
 use crate::cache;
 use crate::exit::{self, Exit};
+use crate::output;
 use crate::plot::Figure;
 use crate::progress::{self, Bar};
 use crate::rows::Rows;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: ReproduceArgs) -> Result<(), Exit> {
     let select = if args.beyond { Selection::with_beyond } else { Selection::new };
     let selection = select(&REGISTER, &args.selector).map_err(Exit::bad_input)?;
     if let Some(dir) = &args.plots {
-        make_writable(dir)?;
+        output::make_writable(dir)?;
     }
     let interrupt = progress::interrupt()?;
     let (jobs, deadline) = (args.jobs.unwrap_or_else(doorbell_lab::cores), progress::deadline(args.max_wall));
@@ -107,20 +108,6 @@ fn with_intervals(
     }
 }
 
-fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Exit {
-    Exit::bad_input(format!("cannot write plots to {}: {error}", path.display()))
-}
-
-/// Creates the directory, and checks that files can be written to it. This happens before hours of
-/// simulation.
-fn make_writable(dir: &Path) -> Result<(), Exit> {
-    let probe = dir.join(".doorbell");
-    std::fs::create_dir_all(dir)
-        .and_then(|()| std::fs::write(&probe, ""))
-        .and_then(|()| std::fs::remove_file(&probe))
-        .map_err(|e| cannot_write(dir, e))
-}
-
 /// Writes a plot of each experiment with numbers. Returns the paths.
 fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Result<Vec<PathBuf>, Exit> {
     let mut paths = Vec::new();
@@ -128,7 +115,7 @@ fn write_plots(dir: &Path, report: &Report, experiments: &[&Experiment]) -> Resu
         let figure = Figure::of(report, experiment.paper, experiment.name, experiment.title);
         if let Some(svg) = figure.svg().map_err(Exit::failed)? {
             let path = dir.join(format!("{}-{}.svg", experiment.paper, experiment.name));
-            std::fs::write(&path, svg).map_err(|e| cannot_write(&path, e))?;
+            std::fs::write(&path, svg).map_err(|e| output::cannot_write_plots(&path, e))?;
             paths.push(path);
         }
     }

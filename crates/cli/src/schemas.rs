@@ -8,6 +8,7 @@ use doorbell_lab::sweep::Sweep;
 use doorbell_lab::{SystemJson, VerbsJson};
 use doorbell_launch::stats;
 use doorbell_reproduce::Report;
+use doorbell_series::Checked;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
@@ -71,6 +72,7 @@ fn schemas() {
         ("sweep", of::<Sweep>("doorbell sweep --json")),
         ("compare", of::<Comparison>("doorbell compare SIDES --json")),
         ("compare-baseline", of::<Changes>("doorbell compare --baseline FILE --json")),
+        ("check", of::<Checked>("doorbell check --json")),
         ("reproduce", of::<Report>("doorbell reproduce --json")),
         ("live", of::<live::Live>("doorbell live --json")),
         ("run-stats", of::<stats::Report>("doorbell run --stats-json FILE")),

@@ -1,20 +1,23 @@
-//! Measurements of NICs as files.
+//! Measurements of NICs: their files, the runs that simulate them, and the comparison with a profile.
 //!
-//! A [`SeriesFile`] holds series. A series ([`Measurement`]) states the NIC, the hosts, the tool, the source
-//! and the workload ([`MeasuredWorkload`]), and has a measured value for each element of its axis.
-//! `docs/check.md` describes each key.
+//! - A [`SeriesFile`] holds series. A series ([`Measurement`]) states the NIC, the hosts, the tool, the source
+//!   and the workload ([`MeasuredWorkload`]), and has a measured value for each element of its axis.
+//! - [`plan`] maps each point of a series to a run of Doorbell on a profile, or refuses it ([`Refusal`]).
+//! - [`check`] simulates the series of a profile's NIC and returns a [`Checked`].
+//!
+//! `docs/check.md` describes each key. Modules use each other in the order `format`, `mapping`, `check`.
 #![forbid(unsafe_code)]
 
-mod file;
-mod keys;
-mod measurement;
-mod names;
-mod workload;
+mod check;
+mod format;
+mod mapping;
 
-pub use file::SeriesFile;
-pub use measurement::{Measurement, PcieSlot, SeriesPoint, Setup};
-pub use names::{
-    Endpoint, FabricKind, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredUnit,
-    MeasuredVerb, Metric, Registers, RemoteMemory, SeriesRole,
+pub use check::{
+    CHECK_SCHEMA, CheckError, CheckOptions, Checked, CheckedPoint, CheckedSeries, OtherSeries, Summary, check,
 };
-pub use workload::MeasuredWorkload;
+pub use format::{
+    Endpoint, FabricKind, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredUnit,
+    MeasuredVerb, MeasuredWorkload, Measurement, Metric, PcieSlot, Registers, RemoteMemory, SeriesFile,
+    SeriesPoint, SeriesRole, Setup,
+};
+pub use mapping::{Choice, Hosts, PlannedPoint, PlannedSeries, Reading, Refusal, plan};

@@ -11,7 +11,7 @@ use doorbell_nic::limits::Limit;
 use doorbell_nic::{More, Profile, Resource};
 use doorbell_programs::steady::Stop;
 use doorbell_sim::PathsOf;
-use doorbell_workload::{Profiles, Resolved, WorkloadError};
+use doorbell_workload::{Profiles, Resolved, Workload, WorkloadError};
 use std::sync::Arc;
 
 /// Machines and their work: everything that a result depends on.
@@ -52,14 +52,28 @@ impl Run {
     /// for a result.
     pub fn asked(asked: Asked) -> Result<Run, WorkloadError> {
         match asked {
-            Asked::Verbs(workload) => {
-                let profiles = workload.load_profiles()?;
-                let resolved = workload.resolve(&profiles)?;
-                patience::refuse(&profiles, &resolved)?;
-                Ok(Run::verbs(profiles, resolved))
-            }
+            Asked::Verbs(workload) => Run::workload_on(&workload, workload.load_profiles()?),
             Asked::System(system, profiles) => Ok(Run::system(profiles.first(), system)),
         }
+    }
+
+    /// A workload on machines of these profiles, instead of the profiles that the workload names.
+    ///
+    /// # Errors
+    /// If the workload is invalid for the profiles, or its operations are too long for a result.
+    pub fn workload_on(workload: &Workload, profiles: Profiles) -> Result<Run, WorkloadError> {
+        let resolved = workload.resolve(&profiles)?;
+        patience::refuse(&profiles, &resolved)?;
+        Ok(Run::verbs(profiles, resolved))
+    }
+
+    /// A system on machines of this profile, instead of the profile that the system names.
+    ///
+    /// # Errors
+    /// If a machine of the profile cannot provide a parameter of the system.
+    pub fn system_on(system: SystemWorkload, profile: &Profile) -> Result<Run, WorkloadError> {
+        system.check(profile)?;
+        Ok(Run::system(profile, system))
     }
 
     /// A requested workload or system on `profiles` instead of the profiles that it names.
@@ -241,7 +255,6 @@ impl Run {
 mod tests {
     use super::*;
     use doorbell_schema::Duration;
-    use doorbell_workload::Workload;
 
     #[test]
     fn a_parameter_that_is_set_makes_another_run() {

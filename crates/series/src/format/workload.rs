@@ -1,6 +1,6 @@
 //! The table `workload` of a series.
 
-use crate::names::{
+use super::names::{
     Endpoint, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredVerb, Metric, Registers,
     RemoteMemory,
 };

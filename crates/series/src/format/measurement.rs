@@ -1,7 +1,7 @@
 //! A series of measurements.
 
-use crate::names::{FabricKind, MeasuredUnit, SeriesRole};
-use crate::workload::MeasuredWorkload;
+use super::names::{FabricKind, MeasuredUnit, SeriesRole};
+use super::workload::MeasuredWorkload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

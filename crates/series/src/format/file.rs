@@ -1,8 +1,8 @@
 //! Files of series.
 
-use crate::keys::keys_of;
-use crate::measurement::{Measurement, SeriesPoint, Setup};
-use crate::workload::MeasuredWorkload;
+use super::keys::keys_of;
+use super::measurement::{Measurement, SeriesPoint, Setup};
+use super::workload::MeasuredWorkload;
 use doorbell_schema::{SchemaError, line_of, nearest};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +173,7 @@ fn toml_of(measurement: &Measurement) -> String {
         match values.get(*key) {
             Some(_) if *key == WORKLOAD => line(key, &inline(&setup.workload)),
             Some(_) if *key == PCIE => line(key, &inline(&setup.pcie)),
+            Some(toml::Value::Float(number)) => line(key, &number.to_string()),
             Some(value) => line(key, &value.to_string()),
             None => {}
         }
@@ -201,7 +202,7 @@ fn list(numbers: impl Iterator<Item = f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{MeasuredUnit, MeasuredVerb, RemoteMemory, SeriesRole};
+    use crate::format::names::{MeasuredUnit, MeasuredVerb, RemoteMemory, SeriesRole};
 
     const SMALL: &str = r#"
 [[measurement]]
