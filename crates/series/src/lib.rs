@@ -16,8 +16,9 @@ pub use check::{
     CHECK_SCHEMA, CheckError, CheckOptions, Checked, CheckedPoint, CheckedSeries, OtherSeries, Summary, check,
 };
 pub use format::{
-    Endpoint, FabricKind, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredUnit,
-    MeasuredVerb, MeasuredWorkload, Measurement, Metric, PcieSlot, Registers, RemoteMemory, SeriesFile,
-    SeriesPoint, SeriesRole, Setup,
+    Endpoint, FabricKind, KeyDescription, Locality, MeasuredAddresses, MeasuredSide, MeasuredSystem,
+    MeasuredTransport, MeasuredUnit, MeasuredVerb, MeasuredWorkload, Measurement, Metric, PcieSlot,
+    PostingPattern, Registers, RemoteMemory, RoleReason, SeriesFile, SeriesPoint, SeriesRole, Setup,
+    described_keys,
 };
 pub use mapping::{Choice, Hosts, PlannedPoint, PlannedSeries, Reading, Refusal, plan};

@@ -16,8 +16,9 @@ const SERIES: &str = "measurement";
 const VALUE: &str = "value";
 /// Key of the workload.
 const WORKLOAD: &str = "workload";
-/// Key of the PCIe slot.
+/// Keys of other tables.
 const PCIE: &str = "pcie";
+const SYSTEM: &str = "system";
 
 /// A file of series, in the order of the file. Its TOML has a table `[[measurement]]` for each series.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -173,6 +174,7 @@ fn toml_of(measurement: &Measurement) -> String {
         match values.get(*key) {
             Some(_) if *key == WORKLOAD => line(key, &inline(&setup.workload)),
             Some(_) if *key == PCIE => line(key, &inline(&setup.pcie)),
+            Some(_) if *key == SYSTEM => line(key, &inline(&setup.system)),
             Some(toml::Value::Float(number)) => line(key, &number.to_string()),
             Some(value) => line(key, &value.to_string()),
             None => {}

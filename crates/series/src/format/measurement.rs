@@ -2,6 +2,7 @@
 
 use super::names::{FabricKind, MeasuredUnit, SeriesRole};
 use super::workload::MeasuredWorkload;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub struct SeriesPoint {
 }
 
 /// Keys of a series. Texts are for readers: no computation uses them, except `id`, `nic` and `host`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
     /// Name of the series, unique in its file.
@@ -72,8 +73,12 @@ pub struct Setup {
     /// How sure the configuration is, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<String>,
-    /// Use of the series.
+    /// Use of the series: `calibrate` may set parameters of a profile, `check` checks a profile and never sets
+    /// one, `reference` is only shown.
     pub role: SeriesRole,
+    /// Reason of the role, if a rule of the file does not give it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role_reason: Option<RoleReason>,
     /// Remarks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
@@ -82,7 +87,7 @@ pub struct Setup {
     /// Rate of one link in Gb/s, as vendors name it: 56 for FDR, 100 for EDR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_gbps: Option<f64>,
-    /// Number of links that are bound together. Absent: one.
+    /// Number of links of the NIC that threads use in turn. Absent: one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<u32>,
     /// Link layer of the network. Absent: neither InfiniBand nor RoCE, or not known.
@@ -91,12 +96,19 @@ pub struct Setup {
     /// PCIe slot of the NIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<PcieSlot>,
+    /// System of Doorbell that was measured. `workload` then states what is known of its operations. Absent: a
+    /// test of single verbs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<MeasuredSystem>,
+    /// Reason why no run can answer the series. Absent: the keys decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
     /// The workload.
     pub workload: MeasuredWorkload,
 }
 
 /// PCIe slot of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PcieSlot {
     /// Generation, from 1.
@@ -108,4 +120,30 @@ pub struct PcieSlot {
     /// Whether generation and lanes follow from the CPU or the card, and no tool printed them. Absent: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
+}
+
+/// Reason of a series' role, with an explanation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoleReason {
+    /// Parameters were set from it before the roles of the file were assigned: `calibrate`.
+    Known(String),
+    /// It was handed out before the other series, so the rule of the file does not count it: `calibrate`.
+    Earlier(String),
+    /// It is neither used nor checked: `reference`.
+    Exempt(String),
+}
+
+/// A system that was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredSystem {
+    /// Name of the system, as `doorbell simulate --system` has it.
+    pub name: String,
+    /// Variant of the system's program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// Cores of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
 }

@@ -1,15 +1,17 @@
 //! The format of files: types of all keys, reading and writing.
 
+mod described;
 mod file;
 mod keys;
 mod measurement;
 mod names;
 mod workload;
 
+pub use described::{KeyDescription, described_keys};
 pub use file::SeriesFile;
-pub use measurement::{Measurement, PcieSlot, SeriesPoint, Setup};
+pub use measurement::{MeasuredSystem, Measurement, PcieSlot, RoleReason, SeriesPoint, Setup};
 pub use names::{
     Endpoint, FabricKind, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredUnit,
-    MeasuredVerb, Metric, Registers, RemoteMemory, SeriesRole,
+    MeasuredVerb, Metric, PostingPattern, Registers, RemoteMemory, SeriesRole,
 };
 pub use workload::MeasuredWorkload;

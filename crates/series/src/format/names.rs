@@ -3,7 +3,9 @@
 //! Each type has a variant `Other` for words that Doorbell does not know. A file with such a word can be
 //! read, so that one series does not hide the other series of its file. `Other` is refused when it matters.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Defines an enum of words, with a variant for unknown words.
@@ -43,6 +45,20 @@ macro_rules! names {
         impl From<$type> for String {
             fn from(word: $type) -> String {
                 word.name().to_owned()
+            }
+        }
+
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "examples": $type::NAMES })
             }
         }
 
@@ -167,10 +183,24 @@ names! {
         Same = "same",
         /// Random addresses in a region.
         Random = "random",
+        /// Random bytes of a region, at both ends. Operations begin at any byte of a cache line.
+        AnyByte = "any-byte",
         /// Each thread or each operation has cache lines of its own.
         OwnLine = "own-line",
         /// Several addresses in an order that the source does not state.
         Many = "many",
+    }
+}
+
+names! {
+    /// Machines that post.
+    PostingPattern {
+        /// The requester.
+        Outbound = "outbound",
+        /// All machines but one, to this one.
+        Inbound = "inbound",
+        /// All machines, to all others.
+        AllToAll = "all-to-all",
     }
 }
 

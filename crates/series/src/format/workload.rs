@@ -1,15 +1,16 @@
 //! The table `workload` of a series.
 
 use super::names::{
-    Endpoint, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredVerb, Metric, Registers,
-    RemoteMemory,
+    Endpoint, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredVerb, Metric,
+    PostingPattern, Registers, RemoteMemory,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The workload of a series: the table `workload`. A point of the series is this workload with the key named
 /// by `axis` set to an element of the axis. An absent key is not known, unless its description says
 /// otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredWorkload {
     /// Operation.
@@ -36,7 +37,7 @@ pub struct MeasuredWorkload {
     /// Most work requests that a QP has outstanding. The program keeps it full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Most work requests that a thread has outstanding, if threads share QPs.
+    /// Most work requests that a thread has outstanding, on all its QPs together or on QPs that threads share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_per_thread: Option<u32>,
     /// Outstanding work requests of all QPs together, if the source states only this number.
@@ -91,6 +92,17 @@ pub struct MeasuredWorkload {
     /// Whether the NIC sends to itself or to its second port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback: Option<bool>,
+    /// Machines. Absent: two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<u32>,
+    /// Machines that post. With `all-to-all`, `qps_per_thread` includes QPs to a thread's own machine, which
+    /// stay unused, and the value is the mean over the machines. Absent: one requester, or both sides if
+    /// `bidirectional` is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<PostingPattern>,
+    /// Whether each QP has a CQ of its own. Absent: a thread has one CQ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cq_per_qp: Option<bool>,
     /// Whether both sides send. The value is then the sum of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bidirectional: Option<bool>,
@@ -111,12 +123,15 @@ pub struct MeasuredWorkload {
     pub functions: Option<u32>,
     /// The poster, if it is not a CPU, such as a GPU. Absent: a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub initiator: Option<toml::Value>,
     /// On-demand paging. Absent: no.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub odp: Option<toml::Value>,
     /// Software that holds requests back. Absent: no.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub throttle: Option<toml::Value>,
     /// Bytes of the region of random addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,6 +177,9 @@ impl MeasuredWorkload {
             hops: None,
             switched: None,
             loopback: None,
+            machines: None,
+            pattern: None,
+            cq_per_qp: None,
             bidirectional: None,
             side: None,
             socket: None,

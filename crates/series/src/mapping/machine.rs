@@ -40,7 +40,7 @@ pub(super) fn machine(
 ) -> Result<(Profile, Parameters), Refusal> {
     let profile = in_host(&setup.host, profile, hosts, choices)?;
     let mut set = Parameters::new();
-    link(setup, &profile, &mut set, choices)?;
+    link(setup, &profile, &mut set, choices);
     fabric(setup, choices)?;
     pcie(setup.pcie, &profile, &mut set, choices)?;
     cores(points, &profile, &mut set, choices);
@@ -83,20 +83,11 @@ fn in_host(host: &str, profile: &Profile, hosts: &Hosts, choices: &mut Choices) 
     }
 }
 
-fn link(
-    setup: &Setup,
-    profile: &Profile,
-    set: &mut Parameters,
-    choices: &mut Choices,
-) -> Result<(), Refusal> {
-    if let Some(links) = setup.links.filter(|links| *links != 1) {
-        return Err(Refusal::Links(links));
-    }
+fn link(setup: &Setup, profile: &Profile, set: &mut Parameters, choices: &mut Choices) {
     match setup.link_gbps {
         Some(gbps) => put(set, profile, "link.port_rate_gbps", data_rate(gbps, setup.fabric.as_ref())),
         None => choices.take("link_gbps", "the profile's"),
     }
-    Ok(())
 }
 
 /// Rate of a link's data in Gb/s, from the rate that vendors name. InfiniBand up to QDR has 8b/10b encoding,

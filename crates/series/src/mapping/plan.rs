@@ -5,7 +5,7 @@ use super::choices::{Choice, Choices};
 use super::machine::{self, Hosts, Parameters};
 use super::reading::Reading;
 use super::refusal::Refusal;
-use super::work::{self, PointWork};
+use super::work::{self, MappedWork, PointWork};
 use crate::format::{MeasuredWorkload, Measurement, SeriesPoint};
 use doorbell_lab::{Outcome, Profiles, Run, Share, SystemWorkload, Until, least_latency, limits};
 use doorbell_nic::Profile;
@@ -37,6 +37,8 @@ pub struct PlannedPoint {
     reading: Reading,
     /// Bytes of an operation.
     size: u64,
+    /// The measured value is the rate of all machines divided by this number.
+    shares: f64,
 }
 
 impl PlannedPoint {
@@ -45,7 +47,7 @@ impl PlannedPoint {
     pub fn model(&self, outcome: &Outcome) -> Option<f64> {
         let number = match self.reading.is_latency() {
             true => outcome.latency_ns.mean,
-            false => Some(outcome.mops).filter(|_| outcome.waits.is_none()),
+            false => Some(outcome.mops / self.shares).filter(|_| outcome.waits.is_none()),
         };
         number.map(|number| self.reading.value(number, self.size))
     }
@@ -57,7 +59,7 @@ impl PlannedPoint {
         let workload = run.as_verbs()?;
         let number = match self.reading.is_latency() {
             true => least_latency(&run.profiles, workload).as_ps() as f64 / 1e3,
-            false => limits(&run.profiles, workload).first()?.mops,
+            false => limits(&run.profiles, workload).first()?.mops / self.shares,
         };
         Some(self.reading.value(number, self.size))
     }
@@ -75,17 +77,25 @@ pub fn plan(
     precision: Option<Share>,
 ) -> Result<PlannedSeries, Refusal> {
     let setup = &measurement.setup;
+    if let Some(why) = &setup.not_run {
+        return Err(Refusal::NotRun(why.clone()));
+    }
+    if let Some(system) = &setup.system {
+        return Err(Refusal::System(system.name.clone()));
+    }
     let reading = Reading::of(setup)?;
     let points: Vec<Result<MeasuredWorkload, Refusal>> =
         measurement.points.iter().map(|point| axis::at(&setup.workload, point.x)).collect();
     let known: Vec<MeasuredWorkload> = points.iter().flatten().cloned().collect();
     let mut choices = Choices::default();
     let (profile, set) = machine::machine(setup, &known, profile, hosts, &mut choices)?;
-    let mut planner = Planner { profile, set, precision, choices, profiles: Vec::new() };
+    let links = setup.links.unwrap_or(1);
+    let mut planner = Planner { profile, links, set, precision, choices, profiles: Vec::new() };
     let planned = measurement.points.iter().zip(points).map(|(point, w)| {
-        let run = w.and_then(|w| planner.run(*point, &w));
-        let size = run.as_ref().map_or(0, |(_, size)| *size);
-        PlannedPoint { point: *point, run: run.map(|(run, _)| run), reading, size }
+        let planned = w.and_then(|w| planner.run(*point, &w));
+        let (size, shares) = planned.as_ref().map_or((0, 1), |(_, size, shares)| (*size, *shares));
+        let run = planned.map(|(run, ..)| run);
+        PlannedPoint { point: *point, run, reading, size: size.into(), shares: shares.into() }
     });
     let points: Vec<PlannedPoint> = planned.collect();
     match points.iter().find_map(|point| point.run.as_ref().err()) {
@@ -101,6 +111,7 @@ pub fn plan(
 struct Planner {
     /// The profile in the host of the series.
     profile: Profile,
+    links: u32,
     /// Parameters that all points set.
     set: Parameters,
     precision: Option<Share>,
@@ -110,12 +121,12 @@ struct Planner {
 }
 
 impl Planner {
-    /// The run of a point, and the bytes of an operation.
-    fn run(&mut self, point: SeriesPoint, w: &MeasuredWorkload) -> Result<(Run, u64), Refusal> {
+    /// The run of a point, the bytes of an operation, and the machines that share the rate.
+    fn run(&mut self, point: SeriesPoint, w: &MeasuredWorkload) -> Result<(Run, u32, u32), Refusal> {
         if !(point.value > 0.0 && point.value.is_finite()) {
             return Err(Refusal::Value(point.value));
         }
-        let (work, size) = work::work(w, &self.profile, &mut self.choices)?;
+        let MappedWork { work, size, shares } = work::work(w, self.links, &self.profile, &mut self.choices)?;
         let profile = self.profile_of(w)?;
         let run = match work {
             PointWork::Verbs(workload) => {
@@ -129,7 +140,7 @@ impl Planner {
                 Run::system_on(SystemWorkload::from(game).timed(timing), &profile)
             }
         };
-        Ok((run.map_err(|error| Refusal::Invalid(error.to_string()))?, size.into()))
+        Ok((run.map_err(|error| Refusal::Invalid(error.to_string()))?, size, shares))
     }
 
     /// The profile with the parameters of the series and of the point.

@@ -66,3 +66,37 @@ fn bytes_per_second(unit: &MeasuredUnit) -> Option<f64> {
         | MeasuredUnit::Other(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::SeriesFile;
+
+    fn reading(metric: &str, unit: &str) -> Reading {
+        let text = format!(
+            "[[measurement]]\nid = \"it\"\nnic = \"n\"\nunit = \"{unit}\"\nrole = \"check\"\nhost = \"h\"\nworkload = \
+             {{ verb = \"read\", transport = \"rc\", metric = \"{metric}\", axis = \"size\" }}\nsize = [1]\nvalue = [1]"
+        );
+        Reading::of(&SeriesFile::parse("m.toml", &text).unwrap().series[0].setup).unwrap()
+    }
+
+    /// Two million operations of 64 KiB per second.
+    #[test]
+    fn values_are_in_the_unit_of_the_series() {
+        for (unit, value) in [
+            ("Mops/s", 2.0),
+            ("Gb/s", 1048.576),
+            ("MB/s", 131_072.0),
+            ("MiB/s", 125_000.0),
+            ("GB/s", 131.072),
+            ("GiB/s", 122.0703125),
+        ] {
+            for metric in ["rate", "bandwidth"] {
+                let found = reading(metric, unit).value(2.0, 65536);
+                assert!((found / value - 1.0).abs() < 1e-12, "{metric} {unit}: {found}");
+            }
+        }
+        assert_eq!(reading("latency-full", "ns").value(1500.0, 8), 1500.0);
+        assert_eq!(reading("latency-half", "us").value(1500.0, 8), 1.5);
+    }
+}

@@ -1,6 +1,6 @@
 //! Why a series or a point has no answer.
 
-use crate::format::{MeasuredTransport, MeasuredUnit, Metric};
+use crate::format::{MeasuredTransport, MeasuredUnit, Metric, PostingPattern};
 use thiserror::Error;
 
 /// Why a series or a point has no answer: one reason for each thing that Doorbell cannot express. The message
@@ -108,9 +108,26 @@ pub enum Refusal {
     /// Several loaded functions of a NIC.
     #[error("functions is {0}, but the model has one PCIe function of a NIC")]
     Functions(u32),
-    /// Several links that are bound together.
-    #[error("links is {0}, but a QP of the model uses one link")]
-    Links(u32),
+    /// More links than threads.
+    #[error("links is {links}, but threads is {threads}, and a thread of the model uses one link")]
+    Links {
+        /// The links.
+        links: u32,
+        /// The threads.
+        threads: u32,
+    },
+    /// A far socket of a machine with one socket.
+    #[error("socket is far, but a machine of the profile has one socket")]
+    FarSocket,
+    /// A system instead of verbs.
+    #[error("system is {0}, and a check simulates single verbs")]
+    System(String),
+    /// The file states why no run can answer the series.
+    #[error("not_run: {0}")]
+    NotRun(String),
+    /// Both sides post, in another pattern than one pair.
+    #[error("bidirectional is true, but pattern is {0}")]
+    BothPatterns(PostingPattern),
     /// A poster that is not a CPU.
     #[error("initiator is {0}, but only CPUs of the model post")]
     Initiator(String),

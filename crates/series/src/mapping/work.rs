@@ -4,7 +4,7 @@ use super::choices::Choices;
 use super::refusal::Refusal;
 use crate::format::{
     Endpoint, Locality, MeasuredAddresses, MeasuredTransport, MeasuredVerb, MeasuredWorkload, Metric,
-    Registers, RemoteMemory,
+    PostingPattern, Registers, RemoteMemory,
 };
 use doorbell_nic::Profile;
 use doorbell_systems::config::Timing;
@@ -26,7 +26,7 @@ const USUAL_REGION: u64 = 1 << 20;
 const USUAL_COUNTERS: u32 = 4096;
 /// Bytes of a cache line.
 const LINE: u32 = 64;
-/// Machines of a test: one pair.
+/// Machines of a test, if no key states their number: one pair.
 const PAIR: u32 = 2;
 
 /// What a point simulates.
@@ -38,16 +38,26 @@ pub(super) enum PointWork {
     PingPong(PingPong),
 }
 
-/// The work of a point, and the bytes of an operation.
+/// The work of a point.
+pub(super) struct MappedWork {
+    pub(super) work: PointWork,
+    /// Bytes of an operation.
+    pub(super) size: u32,
+    /// The measured value is the rate of all machines divided by this number.
+    pub(super) shares: u32,
+}
+
+/// The work of a point of a series, whose machines use `links` links.
 ///
 /// # Errors
 /// If the model cannot express a key, or the result depends on a key that is missing.
 pub(super) fn work(
     w: &MeasuredWorkload,
+    links: u32,
     profile: &Profile,
     choices: &mut Choices,
-) -> Result<(PointWork, u32), Refusal> {
-    let point = &mut Point { w, profile, choices };
+) -> Result<MappedWork, Refusal> {
+    let point = &mut Point { w, links, profile, choices };
     point.refuse_what_no_model_has()?;
     let size = point.size()?;
     let work = match &w.metric {
@@ -57,7 +67,8 @@ pub(super) fn work(
         }
         Metric::Other(name) => return Err(Refusal::Metric(name.clone())),
     };
-    Ok((work, size))
+    let shares = if w.pattern == Some(PostingPattern::AllToAll) { point.machines() } else { 1 };
+    Ok(MappedWork { work, size, shares })
 }
 
 /// Posting threads, if the keys state their number.
@@ -69,6 +80,7 @@ pub(super) fn stated_threads(w: &MeasuredWorkload) -> Option<u32> {
 /// A point while it is mapped.
 struct Point<'a> {
     w: &'a MeasuredWorkload,
+    links: u32,
     profile: &'a Profile,
     choices: &'a mut Choices,
 }
@@ -77,7 +89,10 @@ struct Point<'a> {
 #[derive(Default)]
 struct Remote {
     region: Option<u64>,
+    /// Region of the requester, if operations begin at any byte of both.
+    local_region: Option<u64>,
     addresses: Option<Addresses>,
+    remote_addresses: Option<Addresses>,
     counters: Option<u32>,
     counter_stride: Option<u32>,
 }
@@ -102,6 +117,7 @@ impl Point<'_> {
         self.blueflame(batch)?;
         self.memory()?;
         self.hops()?;
+        let ports = self.ports(threads)?;
         let remote = self.remote(verb, size)?;
         let (pattern, lanes) = self.direction(qps)?;
         let (window, window_per_qp) = self.window(threads, qps)?;
@@ -120,21 +136,24 @@ impl Point<'_> {
             verb: Some(verb),
             transport: Some(transport),
             size: (!verb.is_atomic()).then_some(size),
-            machines: Some(PAIR),
+            machines: Some(self.machines()),
             threads: Some(threads),
             qps: Some(lanes),
             window,
             window_per_qp,
             max_rd_atomic: self.rd_atomic(verb),
-            ports: Some(1),
+            ports: Some(ports),
             socket,
             peer_socket,
             batch: Some(batch),
             signal_every: Some(signal_every),
+            cq_per_qp: self.w.cq_per_qp,
             inline: self.inline(verb, size, sges.is_some()),
             sges,
+            local_region: remote.local_region,
             remote_region: remote.region,
-            remote_addresses: remote.addresses,
+            addresses: remote.addresses,
+            remote_addresses: remote.remote_addresses,
             counters: remote.counters,
             counter_stride: remote.counter_stride,
             pattern: Some(pattern),
@@ -375,7 +394,7 @@ impl Point<'_> {
     fn remote(&mut self, verb: Verb, size: u32) -> Result<Remote, Refusal> {
         match verb {
             Verb::FetchAdd | Verb::CompareSwap => self.counters(),
-            Verb::Write | Verb::Read => self.buffers(size),
+            Verb::Write | Verb::Read => self.buffers(verb, size),
             Verb::Send => Ok(Remote::default()),
         }
     }
@@ -387,7 +406,12 @@ impl Point<'_> {
         };
         match &self.w.addresses {
             Some(MeasuredAddresses::Same) => of(1, LINE),
-            Some(MeasuredAddresses::OwnLine | MeasuredAddresses::Many | MeasuredAddresses::Random) => {
+            Some(
+                MeasuredAddresses::OwnLine
+                | MeasuredAddresses::Many
+                | MeasuredAddresses::Random
+                | MeasuredAddresses::AnyByte,
+            ) => {
                 let count = self.choices.or("keys", self.w.keys, USUAL_COUNTERS);
                 self.choices.take("addresses", "random counters, each in a cache line of its own");
                 of(count, LINE)
@@ -401,13 +425,21 @@ impl Point<'_> {
     }
 
     /// Buffers of READs and WRITEs. Buffers of different operations do not share cache lines.
-    fn buffers(&mut self, size: u32) -> Result<Remote, Refusal> {
+    fn buffers(&mut self, verb: Verb, size: u32) -> Result<Remote, Refusal> {
         match &self.w.addresses {
             Some(MeasuredAddresses::Same) => Err(Refusal::SameAddress),
             Some(MeasuredAddresses::Random) => {
                 let region = self.choices.or("region_bytes", self.w.region_bytes, USUAL_REGION);
                 let region = region.max(size.into());
-                Ok(Remote { region: Some(region), addresses: Some(Addresses::Random), ..Remote::default() })
+                let remote_addresses = Some(Addresses::Random);
+                Ok(Remote { region: Some(region), remote_addresses, ..Remote::default() })
+            }
+            Some(MeasuredAddresses::AnyByte) => {
+                let region = self.choices.or("region_bytes", self.w.region_bytes, USUAL_REGION);
+                let region = Some(region.max(size.into()));
+                // Inline payload comes from the WQE, so it has no region.
+                let local_region = region.filter(|_| !verb.carries_payload());
+                Ok(Remote { region, local_region, addresses: Some(Addresses::AnyByte), ..Remote::default() })
             }
             Some(MeasuredAddresses::Many) if self.w.keys.is_some() => {
                 let each = u64::from(size.max(1).next_multiple_of(LINE));
@@ -422,17 +454,35 @@ impl Point<'_> {
         }
     }
 
-    /// The pattern, and the QPs of a thread. In both directions, a thread's QPs lead to both machines in turn,
-    /// and those to its own machine stay unused.
+    fn machines(&self) -> u32 {
+        self.w.machines.unwrap_or(PAIR)
+    }
+
+    /// Links of a machine, which its threads use in turn.
+    fn ports(&self, threads: u32) -> Result<u32, Refusal> {
+        let links = self.links;
+        if links > threads { Err(Refusal::Links { links, threads }) } else { Ok(links) }
+    }
+
+    /// The pattern, and the QPs of a thread. If both machines of a pair post, a thread's QPs lead to both
+    /// machines in turn, and the QPs to its own machine stay unused.
     fn direction(&mut self, qps: u32) -> Result<(Pattern, u32), Refusal> {
-        match self.w.bidirectional {
-            Some(true) => Ok((Pattern::AllToAll, qps.saturating_mul(PAIR))),
-            Some(false) => Ok((Pattern::Outbound, qps)),
+        let both = self.w.bidirectional == Some(true);
+        let pattern = match &self.w.pattern {
+            Some(pattern) if both => return Err(Refusal::BothPatterns(pattern.clone())),
+            Some(PostingPattern::Outbound) => Pattern::Outbound,
+            Some(PostingPattern::Inbound) => Pattern::Inbound,
+            Some(PostingPattern::AllToAll) => Pattern::AllToAll,
+            Some(PostingPattern::Other(word)) => return unknown("pattern", word, PostingPattern::NAMES),
+            None if both => return Ok((Pattern::AllToAll, qps.saturating_mul(PAIR))),
             None => {
-                self.choices.take("bidirectional", "false");
-                Ok((Pattern::Outbound, qps))
+                if self.w.bidirectional.is_none() {
+                    self.choices.take("bidirectional", "false");
+                }
+                Pattern::Outbound
             }
-        }
+        };
+        Ok((pattern, qps))
     }
 
     /// Sockets of the requesting and the responding threads; `None` is the NIC's.
@@ -443,6 +493,7 @@ impl Point<'_> {
                 return Ok((None, None));
             }
             Some(Locality::Near) => None,
+            Some(Locality::Far) if self.profile.socket_count() < 2 => return Err(Refusal::FarSocket),
             Some(Locality::Far) => Some(1),
             Some(Locality::Other(word)) => return unknown("socket", word, Locality::NAMES),
         };
