@@ -47,3 +47,14 @@ fn fields() {
     }
     stands("docs/interfaces.md", "<!-- fields of systems", &table);
 }
+
+#[test]
+fn keys_of_measurements() {
+    let row = |key: doorbell_series::KeyDescription| {
+        let name = if key.required { format!("**`{}`**", key.key) } else { format!("`{}`", key.key) };
+        format!("| {name} | {} | {} |\n", key.values, key.about.trim_end_matches('.'))
+    };
+    let rows: String = doorbell_series::described_keys().into_iter().map(row).collect();
+    let table = format!("| key | values | meaning |\n|---|---|---|\n{rows}");
+    stands("docs/check.md", "<!-- keys of a series", &table);
+}

@@ -1,6 +1,7 @@
 //! Tests of the command as users call it. All tests are in one program, so that they run in parallel and are
 //! linked only once.
 
+mod check;
 mod command;
 mod common;
 mod ctrl_c;

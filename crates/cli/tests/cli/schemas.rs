@@ -101,6 +101,23 @@ fn reproductions_are_as_their_schema_has_them() {
 }
 
 #[test]
+fn checks_are_as_their_schema_has_them() {
+    let of = |id: &str, nic: &str, more: &str| {
+        format!(
+            "[[measurement]]\nid = \"{id}\"\nnic = \"{nic}\"\nunit = \"Mops/s\"\nrole = \"check\"\nhost = \"h\"\nlink_gbps = \
+             100\nworkload = {{ verb = \"read\", transport = \"rc\", metric = \"rate\", axis = \"threads\", window = 1, size \
+             = 8{more} }}\nthreads = [1, 2]\nvalue = [0.5, 1]\n"
+        )
+    };
+    // An answered point, a refused point, a refused series, and a series of another NIC.
+    let some = of("some", "Connect-IB", ", doorbell_registers = \"shared16\"");
+    let none = of("none", "Connect-IB", ", memory = \"gpu\"");
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("series-for-schemas.toml");
+    std::fs::write(&path, some + &none + &of("other", "ConnectX-3", "")).unwrap();
+    check("check", &format!("check {} --profile cib --precision 10%", path.display()));
+}
+
+#[test]
 fn sweeps_are_as_their_schema_has_them() {
     let small = format!("--verb read --machines 2 --threads 1 {SHORT}");
     check("sweep", &format!("sweep {small} --over size=16,64 --over qps=1,2"));
