@@ -2,17 +2,17 @@
 //! parameters; the rest serve as checks.
 
 use crate::data::claims;
-use crate::data::holdout::hash;
 use doorbell_nic::counted;
+use doorbell_series::{
+    self as series, MeasuredUnit, MeasuredVerb, PostingPattern, RoleReason, SeriesFile, SeriesPoint,
+    SeriesRole, Setup,
+};
 use doorbell_workload::Verb;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Of this many measurements that are neither exempt nor `earlier`, one may set parameters.
-const PARTS: usize = 3;
 /// At most this many claims about systems may become calibration data.
 const MOST_OF_SYSTEMS: usize = 4;
 
@@ -40,8 +40,7 @@ impl Role {
 }
 
 /// A sequencer over HERD's RPCs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Design {
     /// Each reply is posted on its own.
     Baseline,
@@ -52,11 +51,9 @@ pub(crate) enum Design {
 }
 
 /// The run behind a measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A run of rc-swarm.
-    #[serde(rename_all = "kebab-case")]
     AllToAll(AllToAll),
     /// READs of one QP.
     OneQp(OneQp),
@@ -68,14 +65,13 @@ pub(crate) enum What {
         cores: u32,
     },
     /// Atomics of many clients on the memory of one machine.
-    Atomics {},
+    Atomics,
     /// A run that no experiment repeats, with the reason.
     NotRun(String),
 }
 
 /// A run of rc-swarm: the operations that each thread posts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AllToAll {
     pub(crate) verb: Verb,
     pub(crate) machines: u32,
@@ -90,16 +86,14 @@ pub(crate) struct AllToAll {
 }
 
 /// READs of one QP, as perftest's `ib_read_bw` posts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OneQp {
     /// Bytes of each READ.
     pub(crate) size: u32,
 }
 
-/// A measurement that is not a claim.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A measurement that is not a claim: a series of one point.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measurement {
     pub(crate) id: String,
     /// Profile of the machines.
@@ -108,16 +102,75 @@ pub(crate) struct Measurement {
     pub(crate) mops: f64,
     pub(crate) what: What,
     pub(crate) note: Option<String>,
-    /// Parameters that were set from this measurement before all measurements were handed out.
-    pub(crate) known: Option<String>,
-    /// Reason why this measurement neither sets parameters nor checks the model.
-    pub(crate) exempt: Option<String>,
-    /// Purpose for which this measurement was handed out before the rest. Parameters may be set from it. The
-    /// hash does not choose among such measurements.
-    pub(crate) earlier: Option<String>,
+    /// Reason of the role, if the rule of the file does not give it.
+    pub(crate) reason: Option<RoleReason>,
+    pub(crate) role: Role,
 }
 
-/// Claims about systems. At first, all of them were predicted.
+impl Measurement {
+    /// The measurement of a series. The name of its host is the name of a profile.
+    ///
+    /// # Errors
+    /// If no experiment knows how to run it: one sentence.
+    fn of(series: series::Measurement) -> Result<Measurement, String> {
+        let refused = |why: &str| format!("{}: {why}", series.setup.id);
+        let [SeriesPoint { x, value }] = series.points[..] else {
+            return Err(refused("a measurement of a paper's authors is a series of one point"));
+        };
+        if series.setup.unit != MeasuredUnit::MopsPerSecond {
+            return Err(refused("unit must be Mops/s"));
+        }
+        let what = What::of(&series.setup, x).ok_or_else(|| refused("no experiment runs this workload"))?;
+        let role = match series.setup.role {
+            SeriesRole::Calibrate => Role::Usable,
+            SeriesRole::Check => Role::Checking,
+            SeriesRole::Reference => Role::Exempt,
+            SeriesRole::Other(_) => return Err(refused("role must be calibrate, check or reference")),
+        };
+        let Setup { id, host: cluster, notes: note, role_reason: reason, .. } = series.setup;
+        Ok(Measurement { id, cluster, mops: value, what, note, reason, role })
+    }
+}
+
+impl What {
+    /// The run of a series with one point; `None` if no experiment runs it.
+    fn of(setup: &Setup, x: f64) -> Option<What> {
+        let w = &setup.workload;
+        if let Some(why) = &setup.not_run {
+            return Some(What::NotRun(why.clone()));
+        }
+        if let Some(system) = &setup.system {
+            let design = match system.variant.as_deref()? {
+                "baseline" => Design::Baseline,
+                "batching" => Design::Batching,
+                "multi-queue" => Design::MultiQueue,
+                _ => return None,
+            };
+            return Some(What::Sequencer { design, cores: system.cores? });
+        }
+        let verb = match w.verb {
+            MeasuredVerb::Read => Verb::Read,
+            MeasuredVerb::Write => Verb::Write,
+            MeasuredVerb::FetchAdd => return Some(What::Atomics),
+            _ => return None,
+        };
+        // The size is the axis.
+        let size = Some(x as u32).filter(|_| w.axis == "size")?;
+        match w.pattern {
+            Some(PostingPattern::AllToAll) => Some(What::AllToAll(AllToAll {
+                verb,
+                machines: w.machines?,
+                threads: w.threads?,
+                qps: w.qps_per_thread?,
+                size,
+                window: w.window_per_thread?,
+            })),
+            _ => Some(What::OneQp(OneQp { size })),
+        }
+    }
+}
+
+/// Claims about systems (`papers/predicted.toml`). At first, all of them were predicted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Systems {
@@ -127,21 +180,13 @@ struct Systems {
     calibration: BTreeSet<String>,
 }
 
-/// Contents of a file of measurements. Only `papers/rc-swarm.toml` has `systems`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    measurement: Vec<Measurement>,
-    systems: Option<Systems>,
-}
-
 /// A set of measurements, each with its role.
 struct Set {
     /// Name of the set and of its file.
     name: &'static str,
     /// Introduction in reports.
     about: &'static str,
-    all: Vec<(Measurement, Role)>,
+    all: Vec<Measurement>,
 }
 
 /// Contents of all files of measurements.
@@ -152,46 +197,27 @@ struct Measurements {
 
 impl Measurements {
     fn read() -> Result<Measurements, String> {
-        let swarm: File =
-            claims::read("papers/rc-swarm.toml", include_str!("../../../../papers/rc-swarm.toml"))?;
-        let reads: File = claims::read(
-            "papers/cluster21-reads.toml",
-            include_str!("../../../../papers/cluster21-reads.toml"),
-        )?;
-        let systems = swarm.systems.ok_or("papers/rc-swarm.toml: systems is missing")?;
+        let systems: Systems =
+            claims::read("papers/predicted.toml", include_str!("../../../../papers/predicted.toml"))?;
         let calibration = systems.calibration.len();
         if calibration > MOST_OF_SYSTEMS {
             return Err(format!(
-                "papers/rc-swarm.toml: calibration names {calibration} numbers of systems, but at most {MOST_OF_SYSTEMS} may become calibration data"
+                "papers/predicted.toml: calibration names {calibration} numbers of systems, but at most {MOST_OF_SYSTEMS} may become calibration data"
             ));
         }
-        let usable = usable(&swarm.measurement);
-        let of_swarm = |m: &Measurement| match &m.exempt {
-            Some(_) => Role::Exempt,
-            None if m.earlier.is_some() || usable.contains(&m.id) => Role::Usable,
-            None => Role::Checking,
+        let set = |name, about, file: &str, text: &str| -> Result<Set, String> {
+            let series = SeriesFile::parse(file, text).map_err(|error| error.to_string())?.series;
+            let all = series.into_iter().map(Measurement::of).collect::<Result<_, _>>();
+            Ok(Set { name, about, all: all.map_err(|error| format!("{file}: {error}"))? })
         };
-        let set = |name, about, all: Vec<Measurement>, role: &dyn Fn(&Measurement) -> Role| Set {
-            name,
-            about,
-            all: all.into_iter().map(|m| (m.clone(), role(&m))).collect(),
-        };
+        let swarm = include_str!("../../../../papers/rc-swarm.toml");
+        let reads = include_str!("../../../../papers/cluster21-reads.toml");
         let sets = vec![
-            set("rc-swarm", ABOUT, swarm.measurement, &of_swarm),
-            set("cluster21-reads", ABOUT_READS, reads.measurement, &|_| Role::Usable),
+            set("rc-swarm", ABOUT, "papers/rc-swarm.toml", swarm)?,
+            set("cluster21-reads", ABOUT_READS, "papers/cluster21-reads.toml", reads)?,
         ];
         Ok(Measurements { sets, systems })
     }
-}
-
-/// Ids of the measurements that the hash allows to set parameters: a third of those that are neither exempt
-/// nor `earlier`. Known measurements come first, then the ids with the least hash.
-fn usable(all: &[Measurement]) -> BTreeSet<String> {
-    let mut rest: Vec<&Measurement> =
-        all.iter().filter(|m| m.exempt.is_none() && m.earlier.is_none()).collect();
-    let most = rest.len() / PARTS;
-    rest.sort_by_key(|m| (Reverse(m.known.is_some()), hash(&m.id)));
-    rest.into_iter().take(most).map(|m| m.id.clone()).collect()
 }
 
 static MEASUREMENTS: LazyLock<Result<Measurements, String>> = LazyLock::new(Measurements::read);
@@ -211,12 +237,12 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// All measurements with their roles, in the order of the files.
 pub(crate) fn all() -> impl Iterator<Item = (&'static Measurement, Role)> {
-    measurements().sets.iter().flat_map(|set| &set.all).map(|(measurement, role)| (measurement, *role))
+    measurements().sets.iter().flat_map(|set| &set.all).map(|m| (m, m.role))
 }
 
 /// Measurements of one set with their roles.
 pub(crate) fn of_set(name: &str) -> impl Iterator<Item = (&'static Measurement, Role)> {
-    set(name).all.iter().map(|(measurement, role)| (measurement, *role))
+    set(name).all.iter().map(|m| (m, m.role))
 }
 
 fn set(name: &str) -> &'static Set {
@@ -275,9 +301,12 @@ impl MeasurementReport {
     pub(crate) fn of(m: &Measurement, role: Role, found: Option<(f64, String)>) -> MeasurementReport {
         let (simulated, chosen) = found.unzip();
         let not_run = if let What::NotRun(why) = &m.what { Some(format!("not run: {why}")) } else { None };
-        let known = m.known.as_ref().map(|used| format!("known before: {used}"));
-        let earlier = m.earlier.as_ref().map(|what| format!("handed out earlier: {what}"));
-        let notes = [not_run, m.exempt.clone(), known, earlier, m.note.clone(), chosen];
+        let reason = m.reason.as_ref().map(|reason| match reason {
+            RoleReason::Exempt(why) => why.clone(),
+            RoleReason::Known(used) => format!("known before: {used}"),
+            RoleReason::Earlier(what) => format!("handed out earlier: {what}"),
+        });
+        let notes = [not_run, reason, m.note.clone(), chosen];
         let notes: Vec<String> = notes.into_iter().flatten().filter(|note| !note.is_empty()).collect();
         MeasurementReport {
             id: m.id.clone(),
@@ -309,7 +338,7 @@ impl What {
             What::OneQp(OneQp { size }) => {
                 format!("outbound read of {size} B over RC: one QP, 128 outstanding")
             }
-            What::Atomics {} => "inbound atomics".into(),
+            What::Atomics => "inbound atomics".into(),
             What::NotRun(_) => String::new(),
         }
     }
@@ -318,8 +347,39 @@ impl What {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::holdout;
+    use crate::data::holdout::{self, hash};
     use doorbell_nic::{Basis, Profile};
+    use std::cmp::Reverse;
+
+    /// Of this many measurements that are neither exempt nor earlier, one may set parameters.
+    const PARTS: usize = 3;
+
+    fn is_known(m: &Measurement) -> bool {
+        matches!(m.reason, Some(RoleReason::Known(_)))
+    }
+
+    fn is_earlier(m: &Measurement) -> bool {
+        matches!(m.reason, Some(RoleReason::Earlier(_)))
+    }
+
+    fn is_exempt(m: &Measurement) -> bool {
+        matches!(m.reason, Some(RoleReason::Exempt(_)))
+    }
+
+    /// The role that the rule gives: a third of the measurements that are neither exempt nor earlier may set
+    /// parameters. Known measurements come first, then the ids with the least hash.
+    fn role_by_rule(m: &Measurement) -> Role {
+        let mut rest: Vec<&Measurement> =
+            swarm().map(|(m, _)| m).filter(|m| !is_exempt(m) && !is_earlier(m)).collect();
+        let most = rest.len() / PARTS;
+        rest.sort_by_key(|m| (Reverse(is_known(m)), hash(&m.id)));
+        match &m.reason {
+            Some(RoleReason::Exempt(_)) => Role::Exempt,
+            Some(RoleReason::Earlier(_)) => Role::Usable,
+            _ if rest[..most].iter().any(|usable| usable.id == m.id) => Role::Usable,
+            _ => Role::Checking,
+        }
+    }
 
     #[test]
     fn ids_are_unique_and_those_of_no_claim() {
@@ -349,32 +409,68 @@ mod tests {
 
     #[test]
     fn at_most_a_third_may_be_used() {
-        let of = |role| swarm().filter(move |(m, r)| *r == role && m.earlier.is_none()).count();
+        let of = |role| swarm().filter(move |(m, r)| *r == role && !is_earlier(m)).count();
         let (usable, checking) = (of(Role::Usable), of(Role::Checking));
         assert!(usable > 0 && usable * PARTS <= usable + checking, "{usable} of {}", usable + checking);
-        assert!(swarm().all(|(m, role)| m.known.is_none() || role == Role::Usable), "what is known was used");
+        assert!(swarm().all(|(m, role)| !is_known(m) || role == Role::Usable), "what is known was used");
     }
 
     #[test]
-    fn the_hash_says_which_may_be_used() {
-        let known =
-            |id: &str| swarm().find(|(m, _)| m.id == id).map(|(m, role)| (m.known.is_some(), role)).unwrap();
-        let highest =
-            swarm().filter(|(m, role)| *role == Role::Usable && m.known.is_none() && m.earlier.is_none());
+    fn the_roles_of_the_file_are_those_of_the_rule() {
+        for (m, role) in swarm() {
+            assert_eq!(role, role_by_rule(m), "{}", m.id);
+        }
+        let highest = swarm().filter(|(m, role)| *role == Role::Usable && !is_known(m) && !is_earlier(m));
         let highest = highest.map(|(m, _)| hash(&m.id)).max().unwrap();
         assert!(all().filter(|(_, role)| *role == Role::Checking).all(|(m, _)| hash(&m.id) > highest));
-        assert_eq!(known("rc-swarm-cib-read-6x14-q30-w16-32b"), (true, Role::Usable));
+        let (known, role) = swarm().find(|(m, _)| m.id == "rc-swarm-cib-read-6x14-q30-w16-32b").unwrap();
+        assert_eq!((is_known(known), role), (true, Role::Usable));
+        assert!(of_set("cluster21-reads").all(|(m, role)| role == Role::Usable && m.reason.is_none()));
     }
 
     #[test]
     fn what_is_not_used_or_not_run_has_a_reason() {
         for (m, _) in all() {
             let not_run = if let What::NotRun(why) = &m.what { Some(why) } else { None };
-            for reason in [&m.exempt, &m.known, &m.earlier, &m.note].into_iter().flatten().chain(not_run) {
+            let reason = m.reason.as_ref().map(|reason| match reason {
+                RoleReason::Known(why) | RoleReason::Earlier(why) | RoleReason::Exempt(why) => why,
+            });
+            for reason in m.note.iter().chain(reason).chain(not_run) {
                 assert!(reason.trim().len() > 10, "{}: {reason:?} says too little", m.id);
             }
-            assert!(m.exempt.is_none() || m.known.is_none(), "{}", m.id);
             assert!(m.mops > 0.0 && Profile::named(&m.cluster).is_ok(), "{}", m.id);
+        }
+    }
+
+    /// The series as `Measurement::of` reads them, with a replacement.
+    fn refused(from: &str, to: &str) -> String {
+        let text = "[[measurement]]\nid = \"it\"\nnic = \"n\"\nunit = \"Mops/s\"\nrole = \"check\"\nhost = \"cib\"\n\
+                    workload = { verb = \"read\", transport = \"rc\", metric = \"rate\", axis = \"size\" }\n\
+                    size = [8]\nvalue = [1]\n";
+        assert!(text.contains(from), "{from}");
+        let file = SeriesFile::parse("m.toml", &text.replace(from, to)).unwrap();
+        Measurement::of(file.series.into_iter().next().unwrap()).expect_err(to)
+    }
+
+    #[test]
+    fn a_series_that_no_experiment_runs_is_refused() {
+        for (from, to, why) in [
+            ("\"read\"", "\"send\"", "it: no experiment runs this workload"),
+            ("\"size\" }\nsize", "\"qps\" }\nqps", "it: no experiment runs this workload"),
+            ("Mops/s", "Gb/s", "it: unit must be Mops/s"),
+            ("\"check\"", "\"guess\"", "it: role must be calibrate, check or reference"),
+            (
+                "[8]\nvalue = [1]",
+                "[8, 9]\nvalue = [1, 2]",
+                "it: a measurement of a paper's authors is a series of one point",
+            ),
+            (
+                "host",
+                "system = { name = \"s\", variant = \"odd\" }\nhost",
+                "it: no experiment runs this workload",
+            ),
+        ] {
+            assert_eq!(refused(from, to), why);
         }
     }
 
@@ -407,7 +503,7 @@ mod tests {
         for id in predicted {
             let claim = claims::find(id).unwrap_or_else(|| panic!("there is no claim {id}"));
             let is_used = calibration.contains(id);
-            assert_eq!(settled.contains(id), is_used, "{id}: profiles and papers/rc-swarm.toml differ");
+            assert_eq!(settled.contains(id), is_used, "{id}: profiles and papers/predicted.toml differ");
             assert!(!(is_used && holdout::is_held_out(claim)), "{id} is set aside");
         }
         assert!(calibration.is_subset(predicted));

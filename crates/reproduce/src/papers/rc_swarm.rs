@@ -60,7 +60,7 @@ pub(super) fn found(ctx: &Ctx<'_>, m: &Measurement) -> Result<Option<(f64, Strin
     };
     match &m.what {
         What::AllToAll(of) => of_verbs(all_to_all(&m.cluster, *of), f64::from(of.machines)),
-        What::Atomics {} => of_verbs(atomics(ctx.profile(&m.cluster), 1, 8), 1.0),
+        What::Atomics => of_verbs(atomics(ctx.profile(&m.cluster), 1, 8), 1.0),
         What::Sequencer { design, cores } => {
             let (batching, queues) = match design {
                 Design::Baseline => (false, false),
