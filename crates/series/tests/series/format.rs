@@ -90,3 +90,22 @@ fn order_and_spelling_of_tables_do_not_matter() {
     let spread = parsed(&format!("{}\n{tables}", others.join("\n")));
     assert_eq!(spread, inline);
 }
+
+/// The series of newer NICs, which set and test profiles, state their sources, and have no prose.
+#[test]
+fn the_papers_series_of_newer_nics_are_complete() {
+    let text = include_str!("../../../../papers/nics.toml");
+    let file = SeriesFile::parse("papers/nics.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    for nic in ["ConnectX-5", "ConnectX-6", "ConnectX-7"] {
+        assert!(file.series.iter().any(|m| m.setup.nic == nic), "{nic}");
+    }
+    for m in &file.series {
+        let setup = &m.setup;
+        assert!(setup.source.as_ref().is_some_and(|source| source.len() > 5), "{}", setup.id);
+        let prose = [&setup.notes, &setup.options, &setup.topology, &setup.confidence];
+        assert!(prose.into_iter().all(Option::is_none), "{}", setup.id);
+        assert!(m.points.iter().all(|point| point.value > 0.0 && point.value.is_finite()), "{}", setup.id);
+    }
+    // Writing keeps every value.
+    assert_eq!(SeriesFile::parse("written", &file.to_toml()).unwrap(), file);
+}
