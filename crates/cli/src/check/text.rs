@@ -21,7 +21,8 @@ pub(super) fn report(checked: &Checked, points: bool) -> String {
     text += &refused(checked);
     text += &noted("Points not answered", checked, |point| point.refused.as_deref());
     text += &noted("Points whose run did not settle", checked, |point| point.unsettled.as_deref());
-    text += &choices(checked);
+    // Each table of points is followed by the choices of its series.
+    text += &if points { String::new() } else { choices(checked) };
     text += &others(checked);
     text += &missing(checked);
     text + &checked.stored.as_ref().map_or_else(String::new, cache::told)

@@ -16,7 +16,7 @@ pub struct KeyDescription {
     pub values: String,
     /// The meaning, with the unit, and with the meaning of an absent key.
     pub about: String,
-    /// Whether each series has the key.
+    /// Whether each series has the key. Keys of a table that series may lack are not required.
     pub required: bool,
 }
 
@@ -32,6 +32,8 @@ pub fn described_keys() -> Vec<KeyDescription> {
         ("workload", of::<MeasuredWorkload>("workload.")),
     ] {
         let at = place(table, &keys);
+        let required = keys[at].required;
+        let rows = rows.into_iter().map(|row| KeyDescription { required: required && row.required, ..row });
         keys.splice(at..=at, rows);
     }
     keys

@@ -93,6 +93,25 @@ fn measurements_stand_beside_the_model() {
     assert_eq!(found.missing, 0);
 }
 
+/// The value of an all-to-all series is one machine's, and so are model and limit.
+#[test]
+fn many_machines_share_a_rate() {
+    let text = r#"
+[[measurement]]
+id = "all"
+nic = "Connect-IB"
+unit = "Mops/s"
+role = "check"
+host = "cib"
+workload = { verb = "read", transport = "rc", metric = "rate", axis = "size", threads = 1, qps_per_thread = 3, window_per_thread = 4, machines = 3, pattern = "all-to-all" }
+size = [32]
+value = [1]
+"#;
+    let point = checked(text, &cib(), &Control::quiet()).unwrap().series[0].points[0].clone();
+    let (model, limit) = (point.model.unwrap(), point.limit.unwrap());
+    assert!((0.5..=1.02).contains(&(model / limit)), "{point:?}");
+}
+
 #[test]
 fn answers_and_refusals_stand_beside_medians() {
     let found = checked(FILE, &cib(), &Control::quiet()).unwrap();
