@@ -1,7 +1,7 @@
 //! Measurements of NICs: their files, the runs that simulate them, and the comparison with a profile.
 //!
-//! - A [`SeriesFile`] holds series. A series ([`Measurement`]) states the NIC, the hosts, the tool, the source
-//!   and the workload ([`MeasuredWorkload`]), and has a measured value for each element of its axis.
+//! - A [`SeriesFile`] holds series. A series ([`Measurement`]) states the NIC, the hosts, the tool, the
+//!   source and the workload ([`MeasuredWorkload`]), and has a measured value for each element of its axis.
 //! - [`plan`] maps each point of a series to a run of Doorbell on a profile, or refuses it ([`Refusal`]).
 //! - [`check`] simulates the series of a profile's NIC and returns a [`Checked`].
 //!

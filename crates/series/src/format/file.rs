@@ -36,8 +36,8 @@ impl SeriesFile {
     /// Reads TOML; `file` is its name for messages.
     ///
     /// # Errors
-    /// If the text is not TOML, a key is missing or unknown, or a value is not valid for its key: one sentence
-    /// with the line.
+    /// If the text is not TOML, a key is missing or unknown, or a value is not valid for its key: one
+    /// sentence with the line.
     pub fn parse(file: &str, text: &str) -> Result<SeriesFile, SchemaError> {
         let wrong =
             |(at, message): Wrong| SchemaError { file: file.to_owned(), line: line_of(text, at), message };

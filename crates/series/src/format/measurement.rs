@@ -73,8 +73,8 @@ pub struct Setup {
     /// How sure the configuration is, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<String>,
-    /// Use of the series: `calibrate` may set parameters of a profile, `check` checks a profile and never sets
-    /// one, `reference` is only shown.
+    /// Use of the series: `calibrate` may set parameters of a profile, `check` judges a profile and sets
+    /// nothing, `reference` is only shown.
     pub role: SeriesRole,
     /// Reason of the role, if a rule of the file does not give it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +96,8 @@ pub struct Setup {
     /// PCIe slot of the NIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<PcieSlot>,
-    /// System of Doorbell that was measured. `workload` then states what is known of its operations. Absent: a
-    /// test of single verbs.
+    /// System of Doorbell that was measured. `workload` then states the known facts about its operations.
+    /// Absent: a test of single verbs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<MeasuredSystem>,
     /// Reason why no run can answer the series. Absent: the keys decide.

@@ -37,7 +37,8 @@ pub struct MeasuredWorkload {
     /// Most work requests that a QP has outstanding. The program keeps it full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Most work requests that a thread has outstanding, on all its QPs together or on QPs that threads share.
+    /// Most work requests that a thread has outstanding, on all its QPs together or on QPs that threads
+    /// share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_per_thread: Option<u32>,
     /// Outstanding work requests of all QPs together, if the source states only this number.

@@ -65,8 +65,8 @@ impl PlannedPoint {
     }
 }
 
-/// The runs of a series on a profile, whatever the NIC of the series is. A run ends when its rate and its mean
-/// latency are known to `precision`, or to Doorbell's usual precision.
+/// The runs of a series on a profile, whatever the NIC of the series is. A run ends when its rate and its
+/// mean latency are known to `precision`, or to Doorbell's usual precision.
 ///
 /// # Errors
 /// If the model can answer no point of the series.

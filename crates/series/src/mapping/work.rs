@@ -14,9 +14,9 @@ use doorbell_workload::{Addresses, Pattern, Verb, Workload};
 
 /// Work requests outstanding per QP if a test of rates does not state its window: perftest's `--tx-depth`.
 const USUAL_WINDOW: u32 = 128;
-/// Bytes that a QP has outstanding at most, if its window holds more than [`FEWEST`] operations. Some times the
-/// product of bandwidth and round trip of any NIC: more bytes do not change the bandwidth of long messages, but
-/// take long to simulate, and completions would come in few lumps.
+/// Bytes that a QP has outstanding at most, if its window holds more than [`FEWEST`] operations. This is
+/// several times the product of bandwidth and round trip of any NIC. More bytes do not change the bandwidth
+/// of long messages, but take long to simulate, and completions would come in few lumps.
 const MOST_OUTSTANDING: u32 = 16 << 20;
 /// Operations of a window that are always kept, so that operations overlap.
 const FEWEST: u32 = 4;
@@ -29,7 +29,7 @@ const LINE: u32 = 64;
 /// Machines of a test, if no key states their number: one pair.
 const PAIR: u32 = 2;
 
-/// What a point simulates.
+/// Work that a point simulates.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PointWork {
     /// Operations in a closed loop.

@@ -1,4 +1,4 @@
-//! What the model cannot express is refused with its reason.
+//! The mapping refuses keys that the model cannot express, with the reason.
 
 use crate::{planned, series};
 

@@ -9,8 +9,8 @@ use doorbell_verbs::QpType;
 const LARGEST: u32 = 64 << 20;
 /// The highest number of a core.
 const CORES: u64 = 255;
-/// Bytes up to which payload is inlined if no parameter says otherwise. perftest's latency tests of WRITE have
-/// this value.
+/// Bytes up to which payload is inlined if no parameter says otherwise. perftest's latency tests of WRITE
+/// have this value.
 const INLINE: u32 = 220;
 
 named! {
@@ -50,8 +50,8 @@ schema! {
         peer_core: u32 = Field::count(0, CORES),
         /// A core of the socket that has the peer's buffers.
         peer_memory_core: u32 = Field::count(0, CORES),
-        /// Largest payload that is inline, in bytes; in ping-pong 220 without this option, in vector I/O only if
-        /// the pieces are copied or there is one piece.
+        /// Largest payload that is inline, in bytes; in ping-pong 220 without this option, in vector I/O only
+        /// if the pieces are copied or there is one piece.
         inline_bytes: Option<u32> = Field::bytes(0, 1024),
     }
 }
