@@ -1,7 +1,7 @@
 //! Chooses the fastest vector I/O strategy by the costs in a profile, without simulation.
 
-use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Mix, Pattern};
+use doorbell_nic::{DriverSettings, Profile};
 use doorbell_systems::VectorCalls;
 use doorbell_systems::vector_io::Strategy;
 use doorbell_verbs::{Opcode, QpType, Span};
@@ -80,5 +80,7 @@ fn mix(profile: &Profile, io: &VectorCalls, strategy: Strategy, copying: Span) -
         recv_batch: 1,
         think: copying,
         mixed_lists: false,
+        driver: DriverSettings::default(),
+        threads_per_qp: 1,
     }
 }

@@ -21,13 +21,13 @@ pub mod wqe;
 
 pub use accounting::Transactions;
 pub use digits::{Digits, counted};
-pub use generation::{Generation, Method};
+pub use generation::{DriverSettings, Generation, Method};
 pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Difference, Hierarchy, Host, Link,
     Measured, MeasuredMachine, Met, ModelError, NINETY_PERCENT, Nic, OtherHost, Parameter, Pcie, PcieSpeed,
-    Profile, ProfileError, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
+    Profile, ProfileError, Registers, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

@@ -1,6 +1,6 @@
 //! The properties of posted work requests that determine their cost.
 
-use crate::generation::{Generation, Method};
+use crate::generation::{Announcement, Generation, Method, PostingRule, wqe_units};
 use crate::wqe;
 use doorbell_verbs::{Opcode, QpType};
 use serde::Serialize;
@@ -37,6 +37,14 @@ impl PostShape {
         } else {
             wqe::Payload::Sges(self.sges)
         }
+    }
+
+    /// This shape in calls that post `wqes` such work requests. `blueflame` says whether the QP's doorbell
+    /// register has BlueFlame.
+    pub const fn announced(self, rule: &PostingRule, wqes: u32, blueflame: bool) -> PostShape {
+        let units = wqe_units(self.opcode, self.qp_type, self.wqe_payload());
+        let announcement = Announcement { wqes, units, inline: self.inlined() > 0, blueflame };
+        PostShape { method: rule.method(announcement), ..self }
     }
 
     /// Bytes of each WQE, without padding.

@@ -3,7 +3,7 @@
 use crate::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
-use doorbell_nic::{PostShape, Profile};
+use doorbell_nic::{DriverSettings, PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,6 +122,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         pattern: nic_pattern(w.pattern),
         machines: w.machines,
         threads: w.threads,
+        threads_per_qp: 1,
         qps: w.qps,
         ports: w.ports.unwrap_or(u32::MAX),
         max_rd_atomic: w.max_rd_atomic.unwrap_or(u32::MAX),
@@ -130,6 +131,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
         mixed_lists: mixed,
+        driver: DriverSettings::default(),
         think: w.think().map_or(Span::ZERO, |think| think.span()),
     }
 }

@@ -1,8 +1,8 @@
 //! Describes the posts and attributes of a process's QPs, and computes the bounds of their rate.
 
 use crate::counts::qp::{PostedShape, QpCounts};
-use doorbell_nic::Profile;
 use doorbell_nic::limits::{self, Limit, Mix, Pattern};
+use doorbell_nic::{DriverSettings, Profile};
 use doorbell_verbs::{QpType, Span};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -136,6 +136,8 @@ impl Posting {
             inline_recv: false,
             recv_batch: PEER_RECVS,
             mixed_lists: false,
+            driver: DriverSettings::default(),
+            threads_per_qp: 1,
             think: Span::ZERO,
         }
     }

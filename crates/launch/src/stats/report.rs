@@ -7,7 +7,7 @@ use crate::counts::qp::{PostedShape, QpCounts, RecvCounts};
 use doorbell_abi::opcode_name;
 use doorbell_nic::accounting::{self, Transactions};
 use doorbell_nic::limits::Limit;
-use doorbell_nic::{PostShape, Profile, RecvShape};
+use doorbell_nic::{DriverSettings, Method, PostShape, Profile, RecvShape};
 use doorbell_verbs::{GRH_BYTES, Opcode, QpType};
 use doorbell_workload::Workload;
 use schemars::JsonSchema;
@@ -328,8 +328,9 @@ fn post(profile: &Profile, qp_type: QpType, shape: &PostedShape, list: u32) -> P
         sges: shape.sges.max(u32::from(shape.payload > 0)),
         inline: shape.inline,
         signaled: shape.signaled,
-        method: profile.device.generation.posting().method(list),
+        method: Method::WqeByMmio,
     }
+    .announced(&profile.device.posting_rule(&DriverSettings::default()), list, true)
 }
 
 #[cfg(test)]

@@ -3,12 +3,18 @@
 //! A profile names its generation. Numbers that differ between NICs of one generation are parameters of the
 //! profile. The tables are from ATC'16: Table 1, appendix A and section 2.2.
 
+mod blueflame;
 mod cxgb4;
+mod driver;
 mod layout;
 mod mlx4;
 mod mlx5;
+mod registers;
 
+pub use blueflame::{Announcement, BlueFlame, wqe_units};
+pub use driver::{DriverSettings, PostingRule};
 pub use layout::{CompletionLayout, DOORBELL_BYTES, GenerationLayout, Headers, Method, Posting, WqeLayout};
+pub use registers::{REGISTER_ZERO, UuarUse, Uuars};
 
 use doorbell_verbs::{Opcode, QpType};
 use schemars::JsonSchema;

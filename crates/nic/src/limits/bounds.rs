@@ -192,14 +192,26 @@ impl<'a> Bounds<'a> {
         Limit::new(resource, machines * NS_PER_US, terms, text)
     }
 
+    /// Cache lines of a WQE.
+    fn lines(&self) -> u64 {
+        self.shape().wqe_lines(self.costs().generation).into()
+    }
+
+    /// Whether some QPs may ring a doorbell instead of writing a WQE, and the doorbell takes less time.
+    fn may_ring(&self, by_mmio: u64, doorbell: u64) -> bool {
+        doorbell < by_mmio && self.mix.mixes_registers(self.profile())
+    }
+
     /// Time of MMIO writes.
     fn mmio(&self) -> Terms {
         let pcie = &self.costs().pcie;
         self.terms(
             |terms| match self.shape().method {
+                Method::WqeByMmio if self.may_ring(self.lines() * pcie.mmio_line, pcie.doorbell) => {
+                    terms.once("Doorbells", pcie.doorbell);
+                }
                 Method::WqeByMmio => {
-                    let lines = self.shape().wqe_lines(self.costs().generation);
-                    terms.time("lines of WQEs written by MMIO", lines.into(), pcie.mmio_line);
+                    terms.time("lines of WQEs written by MMIO", self.lines() as f64, pcie.mmio_line);
                 }
                 Method::Doorbell { batch } => {
                     terms.time("Doorbells", 1.0 / f64::from(batch), pcie.doorbell);
@@ -407,6 +419,9 @@ impl<'a> Bounds<'a> {
         terms.time("calls that post", 1.0 / batch, core.post_call);
         terms.once("WQEs built", core.build(self.shape().inlined()) + core.send_line * u64::from(lines));
         match self.shape().method {
+            Method::WqeByMmio if self.may_ring(self.lines() * core.mmio_line, core.doorbell) => {
+                terms.once("Doorbells", core.doorbell);
+            }
             Method::WqeByMmio => terms.time("lines of WQEs written by MMIO", lines.into(), core.mmio_line),
             Method::Doorbell { .. } => terms.time("Doorbells", 1.0 / batch, core.doorbell),
         }

@@ -72,9 +72,14 @@ impl Mix {
         self.qp_type == QpType::Ud
     }
 
+    /// Threads of a machine that have QPs of their own, which other threads may share.
+    fn owners(&self) -> u32 {
+        self.threads.div_ceil(self.threads_per_qp)
+    }
+
     /// QPs of a machine that posts.
     fn posting_qps(&self) -> u64 {
-        u64::from(self.threads) * u64::from(self.qps)
+        u64::from(self.owners()) * u64::from(self.qps)
     }
 
     /// Machines that only post. Answers come back to the requesting QPs.
@@ -99,7 +104,7 @@ impl Mix {
             posts: false,
             responds: true,
             machines: 1,
-            threads: u64::from(self.threads),
+            threads: u64::from(self.owners()),
             senders: qps,
             flows: qps,
         }
@@ -107,7 +112,7 @@ impl Mix {
 
     /// The other machines as the targets of machine 0.
     fn outbound_responders(&self) -> RoleGroup {
-        let (others, threads, qps) = (self.others(), u64::from(self.threads), u64::from(self.qps));
+        let (others, threads, qps) = (self.others(), u64::from(self.owners()), u64::from(self.qps));
         let group = RoleGroup {
             who: "each other machine".into(),
             posts: false,
@@ -151,7 +156,7 @@ impl Mix {
 
     /// Connected QPs, all to all, that post or are posted to.
     fn ends_of_all(&self) -> Crowd {
-        let (machines, threads) = (u64::from(self.machines), u64::from(self.threads));
+        let (machines, threads) = (u64::from(self.machines), u64::from(self.owners()));
         let (rounds, left) = (u64::from(self.qps) / machines, u64::from(self.qps) % machines);
         // An incomplete round reaches only `left` machines. All other machines post to each of them. The
         // machines that it does not reach only post.
@@ -184,7 +189,7 @@ impl Mix {
     /// connected.
     fn lanes_to(&self, machine: u32) -> (u64, u64) {
         let others = self.machines - 1;
-        let ranks = (0..self.threads).map(|thread| (machine - 1 + others - thread % others) % others);
+        let ranks = (0..self.owners()).map(|thread| (machine - 1 + others - thread % others) % others);
         let lanes = ranks.filter(|rank| *rank < self.qps).map(|rank| (self.qps - rank).div_ceil(others));
         lanes.fold((0, 0), |(sum, threads), lanes| (sum + u64::from(lanes), threads + 1))
     }
@@ -242,7 +247,7 @@ impl Mix {
     fn ends_of(&self, machine: u32) -> u64 {
         let (rounds, left) = (self.qps / self.machines, self.qps % self.machines);
         let of_last = if machine < left { self.machines - 1 } else { left };
-        u64::from(self.threads) * (u64::from(rounds) * self.others() + u64::from(of_last))
+        u64::from(self.owners()) * (u64::from(rounds) * self.others() + u64::from(of_last))
     }
 
     /// The least share that a target gets of the operations of a machine that posts to it. Threads use their
@@ -267,7 +272,7 @@ impl Mix {
         };
         let qps = machines.clone().map(|machine| u64::from(self.qps - own(machine)));
         let (threads, machines) = (u64::from(self.threads), machines.len() as u64);
-        let lanes = threads * qps.sum::<u64>();
+        let lanes = u64::from(self.owners()) * qps.sum::<u64>();
         let windows = if self.window_per_qp { lanes } else { threads * machines };
         Outstanding { operations: u64::from(self.window) * windows, lanes }
     }
@@ -295,6 +300,7 @@ impl Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DriverSettings;
     use doorbell_verbs::{Opcode, Span};
 
     fn mixes() -> impl Iterator<Item = Mix> {
@@ -319,6 +325,7 @@ mod tests {
                 pattern,
                 machines,
                 threads,
+                threads_per_qp: 1,
                 qps,
                 ports: u32::MAX,
                 max_rd_atomic: u32::MAX,
@@ -327,6 +334,7 @@ mod tests {
                 inline_recv: false,
                 recv_batch: 1,
                 mixed_lists: false,
+                driver: DriverSettings::default(),
                 think: Span::ZERO,
             })
         })

@@ -1,7 +1,7 @@
 //! The properties of a workload that determine its bounds.
 
 use crate::cost::MessageShape;
-use crate::{Pattern, PostShape, Profile, RecvShape};
+use crate::{DriverSettings, Method, Pattern, PostShape, Profile, RecvShape};
 use doorbell_verbs::{Opcode, QpType, Span};
 
 /// The properties of a workload that determine its bounds. Counts below the sensible minimum (2 machines, 1
@@ -36,7 +36,9 @@ pub struct Mix {
     pub machines: u32,
     /// Threads on each machine. Each posts only to the threads with its own number.
     pub threads: u32,
-    /// QPs of each thread.
+    /// Threads that share the QPs of one of them, at least 1.
+    pub threads_per_qp: u32,
+    /// QPs of each thread, or of the threads that share them.
     pub qps: u32,
     /// The most ports of each machine that its threads use. A larger number means all ports.
     pub ports: u32,
@@ -54,6 +56,8 @@ pub struct Mix {
     pub think: Span,
     /// Whether lists also hold work requests of other kinds, which this mix does not describe.
     pub mixed_lists: bool,
+    /// Settings of the driver.
+    pub driver: DriverSettings,
 }
 
 impl Mix {
@@ -66,6 +70,7 @@ impl Mix {
             window: self.window.max(1),
             machines: self.machines.max(2),
             threads: self.threads.max(1),
+            threads_per_qp: self.threads_per_qp.max(1),
             qps: self.qps.max(1),
             ports: self.ports.max(1),
             max_rd_atomic: self.max_rd_atomic.max(1),
@@ -94,8 +99,16 @@ impl Mix {
             sges: self.sges,
             inline: self.inline,
             signaled,
-            method: profile.device.generation.posting().method(self.batch),
+            method: Method::WqeByMmio,
         }
+        .announced(&profile.device.posting_rule(&self.driver), self.batch, true)
+    }
+
+    /// Whether some QPs may ring a doorbell for posts that go by BlueFlame on other QPs, because their register
+    /// has no BlueFlame.
+    pub(super) fn mixes_registers(&self, profile: &Profile) -> bool {
+        let uuars = profile.device.registers.map(|registers| registers.uuars(&self.driver));
+        !self.driver.thread_domains && uuars.is_some_and(|uuars| uuars.is_ok_and(|all| all.shared() == 0))
     }
 
     /// A message between machines of two profiles, with the smaller MTU.

@@ -1,6 +1,7 @@
 //! Parameters of a NIC and its PCIe link.
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
+use super::registers::Registers;
 use crate::Generation;
 use doorbell_verbs::{Mtu, Span};
 use serde::Serialize;
@@ -19,6 +20,9 @@ pub struct Device {
     pub link: Link,
     /// Limits and behaviour of the NIC.
     pub nic: Nic,
+    /// Doorbell registers and BlueFlame of its driver, if the profile describes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registers: Option<Registers>,
     /// Sending units.
     pub tx: Tx,
     /// Receiving units.

@@ -7,6 +7,7 @@ use super::host::Host;
 use super::machine::Profile;
 use super::measured::Measured;
 use super::parameter::{ProfileError, ProfileReader, Section, Unit};
+use super::registers::Registers;
 use super::sockets::Sockets;
 use super::tcp::Tcp;
 use crate::Generation;
@@ -34,6 +35,7 @@ pub(super) struct Sections {
     pub(super) pcie: Option<Spanned<Section>>,
     pub(super) link: Option<Spanned<Section>>,
     pub(super) nic: Option<Spanned<Section>>,
+    pub(super) registers: Option<Spanned<Section>>,
     pub(super) tx: Option<Spanned<Section>>,
     pub(super) rx: Option<Spanned<Section>>,
     pub(super) atomics: Option<Spanned<Section>>,
@@ -92,12 +94,22 @@ impl Sections {
         if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
+        let inherited = base.is_some_and(|base| base.device.registers.is_some());
+        let registers_at = self.registers.as_ref().map_or(nic_at, |registers| registers.span().start);
+        let registers = match self.registers {
+            None if !inherited => None,
+            section => Some(Registers::read(&mut reader, section)?),
+        };
+        if let Some(Err(message)) = registers.as_ref().map(|registers| registers.check(generation)) {
+            return Err(reader.error(registers_at, message));
+        }
         let device = Device {
             generation,
             pcie,
             pcie_speed: PcieSpeed::of_all_lanes(&pcie),
             link,
             nic,
+            registers,
             tx: Tx::read(&mut reader, self.tx)?,
             rx: Rx::read(&mut reader, self.rx)?,
             atomics: Atomics::read(&mut reader, self.atomics)?,

@@ -5,7 +5,7 @@
 
 use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{DriverSettings, Profile, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
 use proptest::prelude::*;
 
@@ -37,6 +37,8 @@ fn sends(profile: &Profile) -> Mix {
         inline_recv: false,
         recv_batch: 16,
         mixed_lists: false,
+        driver: DriverSettings::default(),
+        threads_per_qp: 1,
         think: Span::ZERO,
     }
 }
@@ -273,6 +275,8 @@ fn mixes() -> impl Strategy<Value = Mix> {
             inline_recv: inline,
             recv_batch: batch,
             mixed_lists: false,
+            driver: DriverSettings::default(),
+            threads_per_qp: 1,
             think: Span::ZERO,
         }
     })

@@ -3,6 +3,7 @@
 mod accounting;
 mod cost;
 mod limits;
+mod posting;
 mod profile;
 mod tcp;
 mod wqe;
