@@ -46,13 +46,23 @@ impl<P: Provider> Context<P> {
     /// Allocates a protection domain.
     pub fn alloc_pd(&self) -> Result<Pd<P>, VerbsError> {
         let handle = self.provider().alloc_pd(self.0.handle)?;
-        Ok(Pd(Rc::new(PdInner { context: self.clone(), handle })))
+        Ok(Pd(Rc::new(PdInner { context: self.clone(), handle, joined: false })))
     }
 
     /// Creates a completion queue of at least `cqe` entries.
     pub fn create_cq(&self, cqe: u32) -> Result<Cq<P>, VerbsError> {
         let handle = self.provider().create_cq(self.0.handle, cqe)?;
-        Ok(Cq(Rc::new(CqInner { context: self.clone(), handle })))
+        Ok(Cq(Rc::new(CqInner { context: self.clone(), handle, joined: false })))
+    }
+
+    /// A protection domain of another thread.
+    pub(crate) fn joined_pd(&self, handle: PdHandle) -> Pd<P> {
+        Pd(Rc::new(PdInner { context: self.clone(), handle, joined: true }))
+    }
+
+    /// A completion queue of another thread.
+    pub(crate) fn joined_cq(&self, handle: CqHandle) -> Cq<P> {
+        Cq(Rc::new(CqInner { context: self.clone(), handle, joined: true }))
     }
 }
 
@@ -63,11 +73,15 @@ pub struct Pd<P: Provider>(Rc<PdInner<P>>);
 struct PdInner<P: Provider> {
     context: Context<P>,
     handle: PdHandle,
+    /// Whether another thread has created the PD, and destroys it.
+    joined: bool,
 }
 
 impl<P: Provider> Drop for PdInner<P> {
     fn drop(&mut self) {
-        self.context.provider().dealloc_pd(self.handle);
+        if !self.joined {
+            self.context.provider().dealloc_pd(self.handle);
+        }
     }
 }
 
@@ -147,11 +161,15 @@ pub struct Cq<P: Provider>(Rc<CqInner<P>>);
 struct CqInner<P: Provider> {
     context: Context<P>,
     handle: CqHandle,
+    /// Whether another thread has created the CQ, and destroys it.
+    joined: bool,
 }
 
 impl<P: Provider> Drop for CqInner<P> {
     fn drop(&mut self) {
-        self.context.provider().destroy_cq(self.handle);
+        if !self.joined {
+            self.context.provider().destroy_cq(self.handle);
+        }
     }
 }
 

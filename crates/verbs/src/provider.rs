@@ -2,8 +2,8 @@
 
 use crate::{
     AccessFlags, AhAttr, AhHandle, Cpu, CqHandle, DeviceAttr, DeviceHandle, Mem, MrHandle, PdHandle,
-    PortAttr, PostError, QpAttr, QpHandle, QpInitAttr, QpState, QpType, RecvWr, SendWr, Sockets, SrqAttr,
-    SrqHandle, VerbsError, Wc,
+    PortAttr, PostError, QpAttr, QpHandle, QpInitAttr, QpState, QpType, RecvWr, SendWr, SharedQp, Sockets,
+    SrqAttr, SrqHandle, VerbsError, Wc,
 };
 
 /// Keys of a memory region.
@@ -96,6 +96,17 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
     /// ibv_query_qp(3): the state.
     fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
+    /// Lets this thread use a QP that another thread of its machine has created, and the QP's PD and CQs. Threads
+    /// of a process share these objects on real machines. The other thread destroys them.
+    ///
+    /// # Errors
+    /// If threads of this provider have objects of their own, or if there is no such QP.
+    fn join_qp(&self, shared: &SharedQp) -> Result<(), VerbsError> {
+        let qp = shared.qp_num;
+        Err(VerbsError::Unsupported(format!(
+            "QP {qp} belongs to another thread, and threads share no QPs here"
+        )))
+    }
     /// ibv_post_send(3): posts the whole list with one doorbell. The WQE of a list of one goes by MMIO if the
     /// device supports this (ATC'16, section 4).
     fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError>;

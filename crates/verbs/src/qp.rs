@@ -3,7 +3,7 @@
 use crate::{
     AccessFlags, AhAttr, AhHandle, Context, Cq, Endpoint, GlobalRoute, LinkLayer, Mtu, OperationKey,
     OperationStep, Pd, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState,
-    QpType, RecvWr, SendWr, SrqAttr, SrqHandle, UdDest, VerbsError,
+    QpType, RecvWr, SendWr, SharedQp, SrqAttr, SrqHandle, UdDest, VerbsError,
 };
 use std::rc::Rc;
 
@@ -20,17 +20,21 @@ pub struct Qp<P: Provider> {
 struct QpInner<P: Provider> {
     pd: Pd<P>,
     /// The QP keeps its CQs and its SRQ alive.
-    _send_cq: Cq<P>,
-    _recv_cq: Cq<P>,
+    send_cq: Cq<P>,
+    recv_cq: Cq<P>,
     _srq: Option<Srq<P>>,
     handle: QpHandle,
     qp_num: u32,
     qp_type: QpType,
+    /// Whether another thread has created the QP, and destroys it.
+    joined: bool,
 }
 
 impl<P: Provider> Drop for QpInner<P> {
     fn drop(&mut self) {
-        self.pd.provider().destroy_qp(self.handle);
+        if !self.joined {
+            self.pd.provider().destroy_qp(self.handle);
+        }
     }
 }
 
@@ -95,12 +99,13 @@ impl<P: Provider> Pd<P> {
         let (handle, qp_num) = self.provider().create_qp(self.handle(), &objects, attr)?;
         let inner = Rc::new(QpInner {
             pd: self.clone(),
-            _send_cq: send_cq.clone(),
-            _recv_cq: recv_cq.clone(),
+            send_cq: send_cq.clone(),
+            recv_cq: recv_cq.clone(),
             _srq: srq.cloned(),
             handle,
             qp_num,
             qp_type: attr.qp_type,
+            joined: false,
         });
         Ok(Qp { context: self.context().clone(), handle, inner })
     }
@@ -118,7 +123,56 @@ impl<P: Provider> Pd<P> {
     }
 }
 
+/// A QP of another thread of this machine, and its PD and CQs.
+pub struct JoinedQp<P: Provider> {
+    /// The QP.
+    pub qp: Qp<P>,
+    /// Protection domain of the QP.
+    pub pd: Pd<P>,
+    /// CQ of the send queue.
+    pub send_cq: Cq<P>,
+    /// CQ of the receive queue.
+    pub recv_cq: Cq<P>,
+}
+
+impl<P: Provider> Context<P> {
+    /// Uses a QP that another thread of this machine shares ([`Qp::share`]). This thread has opened the same
+    /// device. The QP lives as long as the other thread keeps it.
+    ///
+    /// # Errors
+    /// If threads of this provider share no objects, or if there is no such QP.
+    pub fn join(&self, shared: &SharedQp) -> Result<JoinedQp<P>, VerbsError> {
+        self.provider().join_qp(shared)?;
+        let pd = self.joined_pd(shared.pd);
+        let [send_cq, recv_cq] = [shared.send_cq, shared.recv_cq].map(|cq| self.joined_cq(cq));
+        let inner = Rc::new(QpInner {
+            pd: pd.clone(),
+            send_cq: send_cq.clone(),
+            recv_cq: recv_cq.clone(),
+            _srq: None,
+            handle: shared.qp,
+            qp_num: shared.qp_num,
+            qp_type: shared.qp_type,
+            joined: true,
+        });
+        let qp = Qp { context: self.clone(), handle: shared.qp, inner };
+        Ok(JoinedQp { qp, pd, send_cq, recv_cq })
+    }
+}
+
 impl<P: Provider> Qp<P> {
+    /// Lets other threads of this machine use the QP, by [`Context::join`].
+    pub fn share(&self) -> SharedQp {
+        SharedQp {
+            qp: self.handle,
+            qp_num: self.qp_num(),
+            qp_type: self.qp_type(),
+            pd: self.inner.pd.handle(),
+            send_cq: self.inner.send_cq.handle(),
+            recv_cq: self.inner.recv_cq.handle(),
+        }
+    }
+
     fn provider(&self) -> &P {
         self.context.provider()
     }
