@@ -1,7 +1,7 @@
 //! The machines of a cluster, and how the cluster is simulated.
 
 use crate::fabric::Layers;
-use doorbell_nic::Profile;
+use doorbell_nic::{DriverSettings, Profile};
 use doorbell_verbs::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,6 +39,12 @@ pub struct SimConfig {
     pub seed: u64,
     /// Faults that packets meet between ports.
     pub layers: Layers,
+    /// Settings of the NICs' drivers. A device without doorbell registers ([`doorbell_nic::Registers`]) follows
+    /// only [`DriverSettings::shut_up_bf`].
+    pub driver: DriverSettings,
+    /// Whether all threads of a machine use one context of each device, as threads of a process may. Otherwise
+    /// each thread opens its own, with registers of its own.
+    pub one_context: bool,
     /// Skip whole empty passes of poll loops (see `Cpu::pause`). Turned off only to show that skipping
     /// changes no result.
     pub skip_pauses: bool,
@@ -62,6 +68,8 @@ impl SimConfig {
             machines,
             seed: 0,
             layers: Layers::NONE,
+            driver: DriverSettings::default(),
+            one_context: false,
             skip_pauses: true,
             end: Time::NEVER,
             window: (Time::START, Span::from_ps(u64::MAX)),

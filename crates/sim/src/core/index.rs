@@ -54,6 +54,8 @@ ids! {
     UnitId(u16);
     /// A lock for atomics of a device.
     LockId(u32);
+    /// A lock of a device's driver.
+    DriverLockId(u32);
     /// A packet in flight.
     FlightId(u32);
     /// A DMA read of a device that is in flight.

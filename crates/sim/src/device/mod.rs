@@ -1,7 +1,7 @@
 //! A device: a NIC with its metered parts.
 //!
 //! Some files hold the parts: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`,
-//! `locks` and `ethernet`. `nic` puts them together. The other files hold the actions:
+//! `locks`, `driver` and `ethernet`. `nic` puts them together. The other files hold the actions:
 //!
 //! - `doorbell`: how WQEs come to the NIC.
 //! - `tx`: sending units, until a packet is at its port.
@@ -22,6 +22,7 @@ mod completion;
 mod contexts;
 mod dma;
 mod doorbell;
+mod driver;
 mod ethernet;
 mod frames;
 mod hold;
@@ -37,6 +38,7 @@ mod timer;
 mod tx;
 mod view;
 
+pub(crate) use driver::{Driver, DriverQp, ENTRIES};
 pub(crate) use ethernet::{PostedSegment, ReceivedFrame, SocketBuffer};
 pub(crate) use nic::{Attached, SimDevice};
 pub(crate) use qp::{CqSlot, Cqe, FIRST_QPN, QpSlot, RecvSlot, WqeSlot};

@@ -1,6 +1,7 @@
 //! A NIC with all its parts.
 
 use super::caches::Caches;
+use super::driver::Driver;
 use super::ethernet::Ethernet;
 use super::locks::AtomicLocks;
 use super::pcie::PcieLink;
@@ -10,8 +11,8 @@ use super::receiving::Receiving;
 use super::sending::Sending;
 use crate::core::index::{CqId, DeviceId, IdVec, MachineId, PortId, QpId, RecvQueueId};
 use crate::core::ps::Ps;
-use doorbell_nic::Profile;
 use doorbell_nic::cost::{self, Costs};
+use doorbell_nic::{DriverSettings, Profile};
 use doorbell_transport::{Body, Keys, Packet, PacketPart};
 use doorbell_verbs::{AhAttr, AhHandle, QpType};
 use std::rc::Rc;
@@ -47,6 +48,9 @@ pub(crate) struct SimDevice {
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
     pub(crate) dma: Dma,
+    /// Settings of the driver, and its state if there is anything to simulate.
+    pub(super) settings: DriverSettings,
+    pub(crate) driver: Option<Box<Driver>>,
     /// State of a plain Ethernet NIC, once the device is used as one.
     pub(crate) ethernet: Option<Box<Ethernet>>,
 }
@@ -66,6 +70,7 @@ impl SimDevice {
         first_port: PortId,
         profile: Rc<Profile>,
         costs: Costs,
+        (settings, one_context): (DriverSettings, bool),
     ) -> SimDevice {
         SimDevice {
             id,
@@ -84,6 +89,8 @@ impl SimDevice {
             caches: Caches::new(&profile.device.caches, profile.device.tx.units + profile.device.rx.units),
             pcie: PcieLink::new(costs.pcie.clone(), profile.device.link.receive_buffer),
             dma: Dma::default(),
+            settings,
+            driver: Driver::of(&profile.device, settings, one_context),
             ethernet: None,
             costs,
             profile,

@@ -1,6 +1,7 @@
 //! A thread's verbs and processor in virtual time, and the synchronisation of its clock with the event queue.
 
 mod cpu;
+mod locks;
 mod poll;
 mod post;
 mod sockets;

@@ -1,7 +1,7 @@
 //! Polling: the driver's work to return completions to the program.
 
 use super::{SimProvider, invalid, object};
-use crate::core::index::DeviceId;
+use crate::core::index::{CqId, DeviceId, DriverLockId};
 use crate::core::ps::Ps;
 use crate::device::SimDevice;
 use crate::host::{AccessKind, Agent};
@@ -23,17 +23,48 @@ impl SimProvider<'_> {
     pub(super) fn poll(&self, cq: CqHandle, wc: &mut [Wc]) -> Result<usize, VerbsError> {
         let (device, cq) = (self.device_of(cq.0), object(cq.0));
         let look = PassLook::Poll { device, cq };
-        let (replayed, known) = self.with(|w| {
+        let (replayed, known, lock) = self.with(|w| {
             let replayed = w.threads[self.thread].replayed(self.thread, |l| *l == look);
+            let lock = w.devices.get(device).and_then(|device| device.driver.as_ref()?.cq_lock(cq));
             // With cache sizes, even an empty poll affects the accesses of other agents.
-            (replayed.is_some(), !w.sized && self.knows_completions(w, device))
+            (replayed.is_some(), !w.sized && self.knows_completions(w, device), lock)
         });
         if replayed {
             return Ok(0);
         }
+        if let Some(lock) = lock {
+            return self.poll_locked((device, cq), lock, wc);
+        }
         if !known {
             self.sync();
         }
+        self.take_completions(device, cq, wc)
+    }
+
+    /// Polls a CQ that several threads poll.
+    #[cold]
+    #[inline(never)]
+    fn poll_locked(
+        &self,
+        (device, cq): (DeviceId, CqId),
+        lock: DriverLockId,
+        wc: &mut [Wc],
+    ) -> Result<usize, VerbsError> {
+        self.acquire(device, lock);
+        let found = self.take_completions(device, cq, wc);
+        self.with(|w| {
+            let found = found.as_ref().map_or(0, |found| *found);
+            self.update_tails(w, device, &wc[..found]);
+            w.use_guarded(self.thread, device, lock);
+        });
+        self.release(device, lock);
+        found
+    }
+
+    /// Takes the visible completions out of a CQ.
+    #[inline(always)]
+    fn take_completions(&self, device: DeviceId, cq: CqId, wc: &mut [Wc]) -> Result<usize, VerbsError> {
+        let look = PassLook::Poll { device, cq };
         self.with(|w| {
             let World { env, devices, threads, hosts, tracer, .. } = w;
             let Some(device) = devices.get_mut(device) else {

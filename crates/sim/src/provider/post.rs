@@ -1,17 +1,17 @@
 //! Posting: the driver's work until a work request is on its way to the NIC.
 
 use super::{SimProvider, invalid, object};
-use crate::core::index::{DeviceId, QpId, RecvQueueId, WqeId};
+use crate::core::index::{DeviceId, DriverLockId, QpId, RecvQueueId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
 use crate::core::queue::{Packed, SimEvent};
-use crate::device::WqeSlot;
+use crate::device::{Driver, DriverQp, WqeSlot};
 use crate::env::Env;
 use crate::host::{AccessKind, Agent, Mmio};
 use crate::world::World;
 use doorbell_nic::accounting::Method;
 use doorbell_nic::{PostShape, wqe};
-use doorbell_verbs::{PostError, QpHandle, RecvWr, SendFlags, SendWr, VerbsError};
+use doorbell_verbs::{PostError, QpHandle, QpType, RecvWr, SendFlags, SendWr, VerbsError};
 
 impl SimProvider<'_> {
     /// Writes lines of a WQE, or doorbells, through the core's write-combining buffers. `then` happens when
@@ -104,16 +104,7 @@ impl SimProvider<'_> {
         let index = WqeId(slot.qp.post_send(wr)?);
         totals.posted += 1;
         totals.posted_bytes += u64::from(length);
-        let shape = PostShape {
-            opcode: wr.op.opcode(),
-            qp_type: slot.qp.qp_type(),
-            payload: length,
-            sges: wr.sg_list.len() as u32,
-            inline: is_inline,
-            signaled: wr.flags.contains(SendFlags::SIGNALED),
-            method: Method::WqeByMmio,
-        };
-        let bytes = shape.wqe_bytes(device.profile.device.generation);
+        let bytes = shape_of(slot.qp.qp_type(), wr).wqe_bytes(device.profile.device.generation);
         let mut inline = Payload::EMPTY;
         if is_inline && length > 0 {
             host.settle(*now, payloads);
@@ -181,17 +172,42 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Announces `count` WQEs to the NIC. If there is only one WQE, it has `lines` lines.
-    fn announce(&self, qp: QpHandle, count: u32, lines: u32) {
+    /// Announces `count` WQEs to the NIC, the last of which is `last`. If there is only one WQE, it has `lines`
+    /// lines.
+    fn announce(&self, qp: QpHandle, (count, last): (u32, &SendWr<'_>), lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
-        let (method, life) = self.with(|w| {
+        let ((method, lock), life) = self.with(|w| {
             let device = &w.devices[device];
-            (device.profile.device.generation.posting().method(count), device.qps[qp].life)
+            let announced = match &device.driver {
+                None => (device.profile.device.generation.posting().method(count), None),
+                Some(driver) => announced(driver, (qp, device.qps[qp].qp.qp_type()), count, last),
+            };
+            (announced, device.qps[qp].life)
         });
         let by_mmio = method == Method::WqeByMmio;
         let writes = if by_mmio { lines } else { 1 };
         let event = SimEvent::Mmio { device, count: count as u16, qp, by_mmio, life };
+        if let Some(lock) = lock {
+            return self.write_locked(device, lock, (writes, !by_mmio), Packed::new(event));
+        }
         self.mmio(device, writes, !by_mmio, Packed::new(event));
+    }
+
+    /// Writes lines of a WQE, or a doorbell, to a register that QPs share. The writes have left the core before
+    /// another thread writes to the register.
+    #[cold]
+    #[inline(never)]
+    fn write_locked(
+        &self,
+        device: DeviceId,
+        lock: DriverLockId,
+        (writes, doorbell): (u32, bool),
+        then: Packed,
+    ) {
+        self.acquire(device, lock);
+        self.mmio(device, writes, doorbell, then);
+        self.with(|w| w.drain(self.thread));
+        self.release(device, lock);
     }
 
     /// Posts RECVs to a receive queue.
@@ -231,6 +247,8 @@ impl SimProvider<'_> {
         if list.iter().any(|wr| wr.flags.contains(SendFlags::INLINE)) {
             self.effect();
         }
+        let (device, id) = (self.device_of(qp.0), object(qp.0));
+        let lock = self.acquire_send_queue(device, id);
         let mut lines = 0;
         let refused = self.with(|w| {
             let thread = &mut w.threads[self.thread];
@@ -251,7 +269,12 @@ impl SimProvider<'_> {
         });
         let posted = posted_of(list, &refused);
         if posted > 0 {
-            self.announce(qp, posted as u32, lines);
+            self.announce(qp, (posted as u32, &list[posted - 1]), lines);
+        }
+        if let Some(lock) = lock {
+            // The driver flushes its MMIO writes before it releases the lock.
+            self.with(|w| w.drain(self.thread));
+            self.release(device, lock);
         }
         refused.map_err(|error| *error)
     }
@@ -266,6 +289,32 @@ impl SimProvider<'_> {
             slot.qp.check_post_recv().map(|()| slot.recv_queue)
         });
         self.post_to(device, recv_queue.map_err(refuse)?, list)
+    }
+}
+
+/// How the driver announces the WQEs of a call, and the lock that it takes for that.
+#[cold]
+fn announced(
+    driver: &Driver,
+    (qp, qp_type): (QpId, QpType),
+    count: u32,
+    last: &SendWr<'_>,
+) -> (Method, Option<DriverLockId>) {
+    let DriverQp { register_lock, blueflame, .. } = driver.qp(qp);
+    (shape_of(qp_type, last).announced(&driver.rule, count, blueflame).method, register_lock.get())
+}
+
+/// The shape of a work request, apart from the way of its WQE.
+#[inline]
+fn shape_of(qp_type: QpType, wr: &SendWr<'_>) -> PostShape {
+    PostShape {
+        opcode: wr.op.opcode(),
+        qp_type,
+        payload: u32::try_from(wr.length()).unwrap_or(u32::MAX),
+        sges: wr.sg_list.len() as u32,
+        inline: wr.flags.contains(SendFlags::INLINE),
+        signaled: wr.flags.contains(SendFlags::SIGNALED),
+        method: Method::WqeByMmio,
     }
 }
 

@@ -11,7 +11,7 @@ use doorbell_transport::{Qp, RecvQueue, Region};
 use doorbell_verbs::{
     AccessFlags, AhAttr, AhHandle, CqHandle, DeviceAttr, DeviceHandle, Gid, LinkLayer, Mem, MrHandle, MrKeys,
     Opcode, PdHandle, PortAttr, PostError, Provider, QpAttr, QpHandle, QpInitAttr, QpObjects, QpState,
-    QpType, RecvWr, SendWr, SrqAttr, SrqHandle, VerbsError, Wc,
+    QpType, RecvWr, SendWr, SharedQp, SrqAttr, SrqHandle, VerbsError, Wc,
 };
 
 impl SimProvider<'_> {
@@ -280,6 +280,9 @@ impl Provider for SimProvider<'_> {
             }
             let entry = largest_wqe(d.profile.device.generation, attr);
             let ring = host.add_ring(self.core, RingQueue::Send, cap.max_send_wr, entry);
+            if let Some(driver) = &mut d.driver {
+                driver.add_qp(host, (self.thread, self.core))?;
+            }
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;
         Ok((QpHandle(self.handle(number, id)), FIRST_QPN + id.0))
@@ -292,6 +295,9 @@ impl Provider for SimProvider<'_> {
         self.with(|w| {
             let device = &mut w.devices[self.device_of(qp.0)];
             if let Some(slot) = device.qps.get_mut(object(qp.0)) {
+                if let Some(driver) = device.driver.as_mut().filter(|_| slot.alive) {
+                    driver.remove_qp(object(qp.0));
+                }
                 slot.alive = false;
                 slot.forget(&mut w.env.payloads);
             }
@@ -340,6 +346,19 @@ impl Provider for SimProvider<'_> {
         let (device, id) = self.live_qp(qp)?;
         self.effect();
         Ok(self.with(|w| w.devices[device].qps[id].qp.state()))
+    }
+
+    fn join_qp(&self, shared: &SharedQp) -> Result<(), VerbsError> {
+        self.make_in_turn();
+        let (device, id) = self.live_qp(shared.qp)?;
+        self.with(|w| {
+            let World { hosts, devices, .. } = w;
+            let device = &mut devices[device];
+            if device.machine != self.machine {
+                return invalid("the QP belongs to another machine".into());
+            }
+            device.share_qp(&mut hosts[self.machine], self.core, id)
+        })
     }
 
     fn post_send(&self, qp: QpHandle, list: &[SendWr<'_>]) -> Result<(), PostError> {

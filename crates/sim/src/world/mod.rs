@@ -8,6 +8,7 @@
 
 mod ahead;
 mod dispatch;
+mod locks;
 mod state;
 mod thread;
 mod turns;

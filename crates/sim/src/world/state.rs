@@ -123,6 +123,7 @@ impl World {
                     first_port,
                     profile,
                     costs,
+                    (config.driver, config.one_context),
                 ));
             }
         }

@@ -99,6 +99,8 @@ pub(crate) enum Waiting {
     },
     /// Waits for a key of the out-of-band exchange.
     Key(String),
+    /// Spins until it has a lock of the driver.
+    Lock,
     /// Sleeps in the kernel for a socket.
     Socket {
         /// When the sleep began.

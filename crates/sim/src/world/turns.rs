@@ -107,7 +107,8 @@ impl World {
                 }
             }
             Waiting::Socket { interrupted, .. } => *interrupted += window.overlap(now, now + span),
-            Waiting::Key(_) | Waiting::Ended => {}
+            // The thread also takes the lock later if the interrupt delays it. This delay is left out.
+            Waiting::Lock | Waiting::Key(_) | Waiting::Ended => {}
         }
     }
 
@@ -134,7 +135,7 @@ impl World {
     /// or compute.
     pub(crate) fn describe_waiting_for_others(&self) -> String {
         self.describe(|thread| match thread.waiting {
-            Waiting::Key(_) | Waiting::Socket { .. } => true,
+            Waiting::Key(_) | Waiting::Lock | Waiting::Socket { .. } => true,
             Waiting::Pause { .. } | Waiting::Turn => !looks(thread).is_empty(),
             Waiting::Ended => false,
         })
@@ -156,6 +157,7 @@ fn waits_for(thread: &Thread) -> String {
     match &thread.waiting {
         Waiting::Key(key) => format!("{who} waits for the key {key:?}"),
         Waiting::Pause { .. } => format!("{who} waits for {}", looked_at(thread)),
+        Waiting::Lock => format!("{who} waits for a lock of the driver"),
         Waiting::Socket { .. } => format!("{who} sleeps for a socket"),
         // A polling thread has turns in between.
         Waiting::Turn if !thread.last_steps().is_empty() => format!("{who} waits for {}", looked_at(thread)),
