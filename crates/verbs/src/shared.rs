@@ -20,20 +20,20 @@ pub struct SharedQp {
     pub recv_cq: CqHandle,
 }
 
-/// Bytes of an encoded QP: five numbers and the transport.
-const BYTES: usize = 21;
-
 impl SharedQp {
+    /// Bytes of an encoded QP: five numbers and the transport.
+    pub const BYTES: usize = 21;
+
     /// Encodes the QP.
-    pub fn to_bytes(&self) -> [u8; BYTES] {
+    pub fn to_bytes(&self) -> [u8; SharedQp::BYTES] {
         let numbers = [self.qp.0, self.qp_num, self.pd.0, self.send_cq.0, self.recv_cq.0];
-        let mut out = [0; BYTES];
+        let mut out = [0; SharedQp::BYTES];
         out.as_chunks_mut::<4>()
             .0
             .iter_mut()
             .zip(numbers)
             .for_each(|(to, number)| *to = number.to_be_bytes());
-        out[BYTES - 1] = match self.qp_type {
+        out[SharedQp::BYTES - 1] = match self.qp_type {
             QpType::Rc => 0,
             QpType::Uc => 1,
             QpType::Ud => 2,
@@ -48,7 +48,7 @@ impl SharedQp {
     pub fn from_bytes(bytes: &[u8]) -> Result<SharedQp, VerbsError> {
         let wrong =
             || VerbsError::Invalid("a thread published invalid data about a QP that it shares".into());
-        let bytes: [u8; BYTES] = bytes.try_into().map_err(|_| wrong())?;
+        let bytes: [u8; SharedQp::BYTES] = bytes.try_into().map_err(|_| wrong())?;
         let (numbers, qp_type) = bytes.as_chunks::<4>();
         let [qp, qp_num, pd, send_cq, recv_cq] = numbers else { return Err(wrong()) };
         let number = |of: &[u8; 4]| u32::from_be_bytes(*of);

@@ -127,6 +127,7 @@ impl Workload {
         let groups = ranges(self.machine.as_deref(), self.machine.as_deref().map_or(all.machines, sum));
         let taking = Taking::of(profiles, all.pattern, &groups)?;
         all.check_threads(&taking)?;
+        all.check_driver(&taking)?;
         all.check_ports(&taking)?;
         check_together(&filled)?;
         Ok(all)

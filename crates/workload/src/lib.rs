@@ -7,6 +7,7 @@
 mod buffers;
 mod check;
 mod classes;
+mod driver;
 mod error;
 mod file;
 mod inline;

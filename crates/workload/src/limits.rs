@@ -3,7 +3,7 @@
 use crate::{Operation, Pattern, Profiles, RECV_BATCH, Resolved, ResolvedClass, Window};
 use doorbell_nic::limits::Pattern as NicPattern;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, PartTime};
-use doorbell_nic::{DriverSettings, PostShape, Profile};
+use doorbell_nic::{PostShape, Profile};
 use doorbell_verbs::{QpType, Span};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,7 +122,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         pattern: nic_pattern(w.pattern),
         machines: w.machines,
         threads: w.threads,
-        threads_per_qp: 1,
+        threads_per_qp: w.threads_per_qp(),
         qps: w.qps,
         ports: w.ports.unwrap_or(u32::MAX),
         max_rd_atomic: w.max_rd_atomic.unwrap_or(u32::MAX),
@@ -131,7 +131,7 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
         mixed_lists: mixed,
-        driver: DriverSettings::default(),
+        driver: w.driver,
         think: w.think().map_or(Span::ZERO, |think| think.span()),
     }
 }
@@ -164,6 +164,11 @@ mod tests {
         let mut counted = Counted { least_lanes: u64::MAX, ..Counted::default() };
         let posters = (0..w.machines).filter(|m| topology::requests(w, *m));
         for (machine, thread) in posters.flat_map(|m| (0..w.threads).map(move |t| (m, t))) {
+            let owner = topology::owner(w, thread);
+            counted.threads.insert((machine, thread));
+            if owner != thread {
+                continue;
+            }
             let usable = topology::usable(w, machine, thread);
             counted.lanes += usable.len() as u64;
             counted.least_lanes = counted.least_lanes.min(usable.len() as u64);
@@ -177,7 +182,6 @@ mod tests {
     impl Counted {
         fn post(&mut self, w: &Resolved, machine: u32, thread: u32, k: u32) {
             self.senders.entry(machine).or_default().insert((thread, k));
-            self.threads.insert((machine, thread));
             if w.transport == QpType::Ud {
                 for to in topology::targets(w, machine) {
                     self.flows.entry(to).or_default().insert((machine, thread, k, k));
@@ -209,6 +213,8 @@ mod tests {
                     let mut w = send();
                     (w.transport, w.pattern, w.machines) = (transport, pattern, machines);
                     (w.threads, w.qps) = (threads, qps);
+                    compare(&w);
+                    w.threads_per_qp = Some(3);
                     compare(&w);
                 }
             }

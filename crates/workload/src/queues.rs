@@ -38,7 +38,8 @@ impl Queues {
     /// The queues of a thread on a device with these limits.
     pub fn of(w: &Resolved, machine: u32, thread: u32, limits: QueueLimits) -> Queues {
         let qps = topology::qps(w, machine, thread);
-        let receives = topology::responds(w, machine) && w.consumes_recvs();
+        let owns = topology::owner(w, thread) == thread;
+        let receives = topology::responds(w, machine) && w.consumes_recvs() && owns;
         let recv_depth = if receives { recv_depth(w, machine, qps, limits) } else { 0 };
         let requests = topology::requests(w, machine);
         let send_cqs = if requests && w.cq_per_qp { qps } else { 1 };
@@ -53,7 +54,7 @@ impl Queues {
 }
 
 fn recv_depth(w: &Resolved, machine: u32, qps: u32, limits: QueueLimits) -> u32 {
-    let window = 2 * u64::from(w.window().operations());
+    let window = 2 * u64::from(w.window().operations()) * u64::from(w.threads_per_qp());
     let wanted = match w.transport {
         QpType::Ud => {
             let senders = (0..w.machines).filter(|m| *m != machine && topology::requests(w, *m)).count();
@@ -72,6 +73,9 @@ fn send_cqe(w: &Resolved, qps: u32) -> u64 {
     match w.window() {
         Window::PerQp(operations) => qps * u64::from(operations.div_ceil(s)),
         // Each QP counts to its next signalled operation by itself, so each may add one completion.
-        Window::PerThread(operations) => u64::from(operations).min(u64::from(operations / s) + qps),
+        Window::PerThread(operations) => {
+            let of_thread = u64::from(operations).min(u64::from(operations / s) + qps);
+            of_thread * u64::from(w.threads_per_qp())
+        }
     }
 }

@@ -34,7 +34,9 @@ impl Workload {
         let carries = verbs().all(Verb::carries_payload);
         let arrivals = self.arrivals.filter(|arrivals| arrivals.is_open());
         let think = self.think.filter(|think| think.span() > Span::ZERO);
-        let selective = carries && self.drain != Some(true) && arrivals.is_none() && think.is_none();
+        let sharing = self.threads_per_qp.unwrap_or(1).max(1);
+        let selective =
+            carries && self.drain != Some(true) && arrivals.is_none() && think.is_none() && sharing == 1;
         let batch = self.batch.unwrap_or(1);
         let header_only = self.header_only.unwrap_or(false);
         let pattern = self.pattern.unwrap_or(if carries { Pattern::Outbound } else { Pattern::Inbound });
@@ -48,7 +50,7 @@ impl Workload {
             (QpType::Rc | QpType::Uc, Pattern::AllToAll) => qps.checked_next_multiple_of(machines.max(1)),
             _ => Some(qps),
         };
-        let room = Room::of(&taking, made.unwrap_or(u32::MAX));
+        let room = Room::of(&taking, made.unwrap_or(u32::MAX), sharing);
         let given_window = self.given_window()?;
         let most_lanes = most_lanes(transport, pattern, machines, qps);
         let usual_signal = match given_window {
@@ -73,6 +75,7 @@ impl Workload {
             machines: Some(machines),
             threads: Some(self.threads.unwrap_or(least(&taking.all, cores).1)),
             qps: Some(qps),
+            threads_per_qp: self.threads_per_qp.filter(|sharing| *sharing > 1),
             window: window.per_thread(),
             window_per_qp: window.per_qp(),
             max_rd_atomic: self.max_rd_atomic,
@@ -84,6 +87,12 @@ impl Workload {
             batch: Some(batch),
             signal_every: Some(signal_every),
             cq_per_qp: self.cq_per_qp.filter(|own| *own),
+            total_uuars: self.total_uuars,
+            num_low_lat_uuars: self.num_low_lat_uuars,
+            single_threaded: self.single_threaded.filter(|set| *set),
+            thread_domains: self.thread_domains.filter(|set| *set),
+            blueflame: self.blueflame.filter(|on| !on),
+            prefer_blueflame: self.prefer_blueflame.filter(|prefers| !prefers),
             inline: Some(inlines.is_some()),
             inline_up_to: inlines.filter(|_| self.mix.is_some()),
             sges: self.sges,
@@ -118,6 +127,8 @@ impl Workload {
         resolved.check_placement(&taking)?;
         resolved.check_threads(&taking)?;
         resolved.check_counts()?;
+        resolved.check_driver(&taking)?;
+        resolved.check_sharing(&taking)?;
         resolved.check_ports(&taking)?;
         resolved.check_reads(&taking)?;
         resolved.check_payload(&taking)?;
@@ -299,10 +310,10 @@ struct Room {
 }
 
 impl Room {
-    /// The limits for threads that create `qps` QPs.
-    fn of(taking: &Taking<'_>, qps: u32) -> Room {
-        let cq = least(&taking.posters, cq).1;
-        Room { queue: least(&taking.posters, queue).1, cq, cq_share: cq / qps.max(1) }
+    /// The limits for threads that create `qps` QPs, or of one of `sharing` threads that share them.
+    fn of(taking: &Taking<'_>, qps: u32, sharing: u32) -> Room {
+        let (queue, cq) = (least(&taking.posters, queue).1 / sharing, least(&taking.posters, cq).1 / sharing);
+        Room { queue, cq, cq_share: cq / qps.max(1) }
     }
 
     /// The usual `signal_every`: 16, or less if the queue or the CQ requires it.

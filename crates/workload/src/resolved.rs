@@ -2,6 +2,7 @@
 
 use crate::workload::{MachineGroup, Workload, ranges};
 use crate::{Addresses, Item, Mix, Pattern, Pieces, Verb, Window};
+use doorbell_nic::DriverSettings;
 use doorbell_schema::{Arrivals, Duration, Settings, Share, Until};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::Deserialize;
@@ -32,8 +33,10 @@ pub struct Resolved {
     pub machines: u32,
     /// Threads of each machine, one per core.
     pub threads: u32,
-    /// QPs of each posting thread.
+    /// QPs of each posting thread, or of the threads that share them.
     pub qps: u32,
+    /// Threads that share the QPs of one of them, if given.
+    pub threads_per_qp: Option<u32>,
     /// Most READs or atomics that a QP has outstanding, if lower than the NICs' limit.
     pub max_rd_atomic: Option<u32>,
     /// Ports of each machine that its threads use, if not all.
@@ -52,6 +55,8 @@ pub struct Resolved {
     pub signal_every: u32,
     /// Whether each QP has a CQ of its own for its operations.
     pub cq_per_qp: bool,
+    /// Settings of the driver.
+    pub driver: DriverSettings,
     /// SGEs of each work request, if given.
     pub sges: Option<u32>,
     /// Layout of the pieces of several SGEs, if given.
@@ -279,6 +284,7 @@ impl Resolved {
         Resolved {
             threads: of_classes().fold(0, |sum, own| sum.saturating_add(own.threads)),
             counters: of_classes().find_map(|own| own.counters),
+            threads_per_qp: None,
             max_rd_atomic: None,
             cq_per_qp: false,
             sges: None,

@@ -4,6 +4,9 @@
 //! so peers are always on the same port. So it does not matter that different ports may not reach each other
 //! (Connect-IB in ATC'16, Table 2). If machines differ, threads use only the ports that all machines have,
 //! because any other port reaches only some of them.
+//!
+//! If threads share QPs, the first threads of a machine own them, and the others use the QPs of their owner.
+//! The connections are those of the owners.
 
 use crate::{Pattern, Resolved};
 use doorbell_verbs::QpType;
@@ -56,6 +59,21 @@ pub fn posting_number(w: &Resolved, machine: u32, thread: u32) -> u64 {
     before * u64::from(w.threads) + u64::from(thread)
 }
 
+/// Threads of a machine that own QPs. They are the first ones.
+pub fn owners(w: &Resolved) -> u32 {
+    w.threads.div_ceil(w.threads_per_qp())
+}
+
+/// The thread whose QPs a thread uses: itself, unless threads share QPs.
+pub fn owner(w: &Resolved, thread: u32) -> u32 {
+    thread % owners(w)
+}
+
+/// Number of threads that post to QPs of their own.
+pub fn posting_owners(w: &Resolved) -> u64 {
+    (0..w.machines).filter(|machine| requests(w, *machine)).count() as u64 * u64::from(owners(w))
+}
+
 /// Machines to which `machine` posts.
 pub fn targets(w: &Resolved, machine: u32) -> Vec<u32> {
     (0..w.machines).filter(|&m| m != machine && requests(w, machine) && responds(w, m)).collect()
@@ -72,6 +90,7 @@ fn rank(w: &Resolved, machine: u32, thread: u32) -> u32 {
 pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
     let others = w.machines - 1;
     match (w.transport, w.pattern) {
+        _ if owner(w, thread) != thread => 0,
         (QpType::Ud, _) => w.qps,
         // Rounded up to a whole round over the machines, so that each QP has a peer.
         (_, Pattern::AllToAll) => w.qps.next_multiple_of(w.machines),
@@ -82,7 +101,7 @@ pub fn qps(w: &Resolved, machine: u32, thread: u32) -> u32 {
     }
 }
 
-/// The other end of QP `k` of thread `thread` of `machine`; RC and UC.
+/// The other end of QP `k` of thread `thread` of `machine`, which owns it; RC and UC.
 pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     let others = w.machines - 1;
     match w.pattern {
@@ -96,7 +115,7 @@ pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     }
 }
 
-/// The QPs on which thread `thread` of `machine` posts. All to all, QPs that lead to their own machine exist
+/// The QPs on which thread `thread` of `machine` posts, which owns them. All to all, QPs that lead to their own machine exist
 /// but are never used.
 pub fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
     let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;

@@ -108,6 +108,8 @@ schema! {
         .synonyms(&["queue_pairs", "connections"])
         .shown("Q")
         .usual("one per peer; one on UD"),
+    /// Threads that share the QPs of one of them, under the locks of the driver.
+    threads_per_qp: u32 | absent = Field::count(1, ANY).shown("N").usual("1"),
     /// Operations outstanding per thread, on all its QPs together.
     window: u32 | null = Field::count(1, ANY)
         .synonyms(&["depth", "queue_depth", "iodepth", "inflight", "tx_depth"])
@@ -143,6 +145,24 @@ schema! {
     /// Give each QP a CQ of its own instead of one per thread; with a shared window, a thread polls only the
     /// CQ of its oldest operation, one completion at a time.
     cq_per_qp: bool | absent = Field::switch().usual("false"),
+    /// Doorbell registers of the context that the threads of a machine use (MLX5_TOTAL_UUARS).
+    total_uuars: u32 | absent = Field::count(1, 512).shown("N").usual("the profile's"),
+    /// Doorbell registers that serve one QP each, without a lock (MLX5_NUM_LOW_LAT_UUARS).
+    num_low_lat_uuars: u32 | absent = Field::count(0, 511).shown("N").usual("the profile's"),
+    /// Let the driver take no locks (MLX5_SINGLE_THREADED).
+    single_threaded: bool | absent = Field::switch().usual("false"),
+    /// Create the QPs of each thread in a thread domain, with a doorbell register of their own and no locks.
+    thread_domains: bool | absent = Field::switch().usual("false"),
+    /// Whether the driver may write a WQE to the NIC by BlueFlame; false as with MLX5_SHUT_UP_BF.
+    blueflame: bool | absent = Field::switch().usual("true").flags(&[
+        Flag::yes("blueflame", "Let the driver write WQEs to the NIC by BlueFlame"),
+        Flag::no("no-blueflame", "Ring a doorbell for each post (MLX5_SHUT_UP_BF)"),
+    ]),
+    /// Whether WQEs without inline payload go by BlueFlame, too (MLX5_POST_SEND_PREFER_BF).
+    prefer_blueflame: bool | absent = Field::switch().usual("true").flags(&[
+        Flag::yes("prefer-blueflame", "Let WQEs without inline payload go by BlueFlame, too"),
+        Flag::no("no-prefer-blueflame", "Let only WQEs with inline payload go by BlueFlame"),
+    ]),
     /// Whether payload is copied into the WQE.
     inline: bool = Field::switch().usual("if it fits, unless several sges or local_region are given, or DMA is faster by more than 5%").flags(&[
         Flag::yes("inline", "Copy payload into the WQE"),
@@ -235,6 +255,7 @@ impl ThreadClass {
         Workload::transport,
         Workload::size,
         Workload::qps,
+        Workload::threads_per_qp,
         Workload::cq_per_qp,
         Workload::window,
         Workload::window_per_qp,

@@ -1,6 +1,7 @@
 //! Conversions between a resolved workload and the [`Workload`] that describes it completely. Files hold the
 //! latter.
 
+use crate::driver::{settings, with_settings};
 use crate::resolved::{
     AtomicCounters, BufferOffset, LoadLoop, NamedWork, Operation, Posts, ThreadWork, UniformWork,
 };
@@ -16,7 +17,7 @@ impl Resolved {
     pub(crate) fn written(&self) -> Workload {
         let (only, open) = (self.only_operation(), self.open_loop());
         let window = self.uniform().map(|work| work.window);
-        Workload {
+        let written = Workload {
             profile: Some(self.profile.clone()),
             host: self.host.clone(),
             set: self.set.clone(),
@@ -29,6 +30,7 @@ impl Resolved {
             machines: Some(self.machines),
             threads: Some(self.threads),
             qps: Some(self.qps),
+            threads_per_qp: self.threads_per_qp,
             window: window.and_then(Window::per_thread),
             window_per_qp: window.and_then(Window::per_qp),
             max_rd_atomic: self.max_rd_atomic,
@@ -66,7 +68,9 @@ impl Resolved {
             until: self.until,
             max_time: Some(self.max_time),
             seed: Some(self.seed),
-        }
+            ..Workload::default()
+        };
+        with_settings(written, &self.driver)
     }
 
     /// The classes as tables, if the threads are in classes.
@@ -149,6 +153,7 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
     Ok(Resolved {
         work: ThreadWork::Uniform(work),
         offset: offset(&written),
+        driver: settings(&written),
         counters: counters.map(|(count, stride)| AtomicCounters { count, stride }),
         profile: filled(written.profile, "profile")?,
         host: written.host,
@@ -158,6 +163,7 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
         machines: filled(written.machines, "machines")?,
         threads: filled(written.threads, "threads")?,
         qps: filled(written.qps, "qps")?,
+        threads_per_qp: written.threads_per_qp,
         max_rd_atomic: written.max_rd_atomic,
         ports: written.ports,
         socket: written.socket,

@@ -61,7 +61,7 @@ pub(super) fn refuse(profiles: &Profiles, w: &Resolved) -> Result<(), WorkloadEr
 /// so each QP has at most one of them.
 fn begun(class: &ResolvedClass<'_>) -> u64 {
     let w = class.workload;
-    let qps = topology::posting_threads(w) * u64::from(w.qps);
+    let qps = topology::posting_owners(w) * u64::from(w.qps);
     if w.open_loop().is_some() { 0 } else { outstanding(w).min(qps) }
 }
 

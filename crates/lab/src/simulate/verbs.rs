@@ -7,7 +7,7 @@ use crate::run_error::SimulateError;
 use crate::watch::Watch;
 use doorbell_nic::Profile;
 use doorbell_programs::steady::{Stop, Wanted};
-use doorbell_programs::worker::{Due, Tally, ThreadResult, Worker};
+use doorbell_programs::worker::{Due, Mailboxes, Tally, ThreadResult, Worker};
 use doorbell_programs::{WorkerTask, spawn};
 use doorbell_schema::Duration;
 use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig, devices};
@@ -62,7 +62,10 @@ fn spawn_all(
             _ => None,
         };
         for (class, (ResolvedClass { threads, .. }, workload)) in classes.iter().enumerate() {
+            let near = memory_near.unwrap_or_else(|| w.core(profile, machine, threads.start));
+            let mailboxes = mailboxes(cluster, (machine, near), w.threads, workload)?;
             for thread in threads.clone() {
+                let owner = topology::owner(workload, thread - threads.start);
                 let measurement =
                     if w.has_classes() { measurement.of_part(class) } else { measurement.clone() };
                 let worker = Worker {
@@ -71,8 +74,11 @@ fn spawn_all(
                     machine,
                     thread,
                     number: thread - threads.start,
+                    owner: threads.start + owner,
+                    owner_number: owner,
+                    mailboxes: mailboxes.clone(),
                     threads: w.threads,
-                    device: device_of(profile, w.core(profile, machine, thread)),
+                    device: device_of(profile, w.core(profile, machine, threads.start + owner)),
                     memory_near,
                     own_work: profile.host.program,
                     ports,
@@ -85,6 +91,20 @@ fn spawn_all(
         }
     }
     Ok(tasks)
+}
+
+/// The mailboxes of the threads of a class on a machine, if they share CQs. Their counters lie near a core.
+fn mailboxes(
+    cluster: &mut SimCluster,
+    (machine, near): (u32, u32),
+    threads: u32,
+    class: &Resolved,
+) -> Result<Option<Mailboxes>, VerbsError> {
+    if !class.shares_qps() || !topology::requests(class, machine) {
+        return Ok(None);
+    }
+    let counters = cluster.alloc_near(machine, near, Mailboxes::bytes(threads), class.page_size())?;
+    Ok(Some(Mailboxes::new(counters, threads, class.window().operations())))
 }
 
 /// Number of the NIC for a thread on this core: the NIC of the core's socket, if each socket has one.
@@ -164,7 +184,13 @@ pub(crate) fn run_once(
     let wanted = wanted(w);
     let classes = if w.has_classes() { w.classes().len() } else { 0 };
     let measurement = wanted.measurement().by_parts(classes);
-    let config = SimConfig { seed: w.seed, window: wanted.window(), ..SimConfig::new(w.machines) };
+    let config = SimConfig {
+        seed: w.seed,
+        window: wanted.window(),
+        driver: w.driver,
+        one_context: true,
+        ..SimConfig::new(w.machines)
+    };
     let config = watched(config, stop);
     let slots = slots(profiles);
     let mut cluster = SimCluster::of(&machines(&slots, w), config);

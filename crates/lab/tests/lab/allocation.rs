@@ -46,8 +46,9 @@ fn a_longer_run_takes_no_more_allocations() {
         "verb = \"fetch-add\"\ntransport = \"rc\"\ncounters = 64\npattern = \"inbound\"",
         "verb = \"read\"\nsize = 100\nlocal_region = 65536\nremote_region = 65536\naddresses = \"any-byte\"\n\
          batch = 4\ncq_per_qp = true",
+        "verb = \"read\"\nthreads_per_qp = 2",
     ] {
-        for profile in ["cx3", "cib"] {
+        for profile in ["cx3", "cib", crate::registers::PROFILE] {
             let run = |duration: u32| {
                 simulate(&format!(
                     "profile = \"{profile}\"\nmachines = 4\nthreads = 4\nwarmup = \"200us\"\n\

@@ -12,6 +12,7 @@ mod nearest;
 mod options;
 mod pace;
 mod parameters;
+mod registers;
 mod simulate;
 mod uncertainty;
 mod vector_io;

@@ -1,5 +1,6 @@
 //! The programs of a workload: one poll loop per thread, written on verbs alone.
 
+mod mailboxes;
 mod pacing;
 mod program;
 mod requester;
@@ -11,6 +12,7 @@ mod slots;
 mod tally;
 mod thread;
 
+pub use mailboxes::Mailboxes;
 pub use pacing::Due;
 pub use result::{Accounts, ProgramError, ThreadResult};
 pub use session::buffers;

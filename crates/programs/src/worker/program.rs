@@ -17,7 +17,8 @@ impl Program for Worker {
         let mut result = ThreadResult::default();
         let session = Session::open(&self, &provider)?;
         let recv_sges = session.recv_sges();
-        let mut responder = match topology::responds(w, self.machine) && w.consumes_recvs() {
+        let receives = topology::responds(w, self.machine) && w.consumes_recvs() && self.owns_qps();
+        let mut responder = match receives {
             true => Some(Responder::start(&session, &recv_sges)?),
             false => None,
         };
@@ -44,6 +45,7 @@ impl Program for Worker {
         if let Some(requester) = &requester {
             requester.account(measurement, &mut result.accounts);
         }
+        session.leave();
         Ok(result)
     }
 }

@@ -1,5 +1,6 @@
 //! The requester: the half of a thread that posts the workload's operations.
 
+use super::mailboxes::Mailboxes;
 use super::pacing::Pacing;
 use super::result::{Accounts, ProgramError, ThreadResult, check};
 use super::ring::Ring;
@@ -53,6 +54,9 @@ pub(super) struct Requester<'a, P: Provider> {
     outstanding: u64,
     /// Largest allowed value of `outstanding`.
     most: u64,
+    /// Completions that threads find for each other, and how many of them this thread has taken; `None` if it
+    /// shares no CQ.
+    shared: Option<(&'a Mailboxes, u64)>,
     kinds: Kinds,
     payload: Payload<'a, P>,
     local: Walk,
@@ -227,10 +231,10 @@ impl<'a, P: Provider> Requester<'a, P> {
         // If a completion can cover several operations, these are all on one QP, so each QP needs its own
         // ring.
         let own_rings = w.signal_every > 1 || matches!(window, Window::PerQp(_));
-        let usable = topology::usable(w, worker.machine, worker.number);
+        let usable = topology::usable(w, worker.machine, worker.owner_number);
         let targets = topology::targets(w, worker.machine);
         let remote = |k: u32| {
-            let peer = || topology::peer(w, worker.machine, worker.number, k);
+            let peer = || topology::peer(w, worker.machine, worker.owner_number, k);
             let to = (w.transport != QpType::Ud).then(|| peer().machine);
             let index = targets.iter().position(|t| Some(*t) == to);
             index.and_then(|i| paths.remotes.get(i)).copied().unwrap_or_default()
@@ -256,6 +260,7 @@ impl<'a, P: Provider> Requester<'a, P> {
                 Window::PerThread(operations) => operations.into(),
                 Window::PerQp(_) => u64::MAX,
             },
+            shared: worker.mailboxes.as_ref().map(|mailboxes| (mailboxes, 0)),
             kinds: Kinds::of(worker),
             payload: Payload::of(w, session, sges),
             local: Walk::over(Buffers::local(w).count, w.local_region.map(|_| w.addresses())),
@@ -344,6 +349,7 @@ impl<'a, P: Provider> Requester<'a, P> {
     /// Posts a batch to the QP of the current lane, with one doorbell.
     fn post(&mut self) -> Result<(), ProgramError> {
         let Lane { qp, ring, remote } = self.lanes[self.lane];
+        let named = if self.shared.is_some() { self.worker.thread as usize } else { ring };
         self.cpu.work(self.worker.own_work * u64::from(self.w.batch));
         let now = self.cpu.now();
         self.outstanding += u64::from(self.w.batch);
@@ -361,7 +367,7 @@ impl<'a, P: Provider> Requester<'a, P> {
             let buffer = self.local.next(slot, &mut self.random);
             let sges = self.payload.sges(self.w, (kind, operation), buffer, &mut room);
             let op = self.op(verb, &remote, slot);
-            let mut wr = SendWr::new(wr_id(ring, slot), op, if size == 0 { &[] } else { sges });
+            let mut wr = SendWr::new(wr_id(named, slot), op, if size == 0 { &[] } else { sges });
             wr.dest = self.next_dest(qp);
             if self.signals(number) {
                 wr = wr.flags(SendFlags::SIGNALED);
@@ -415,9 +421,13 @@ impl<'a, P: Provider> Requester<'a, P> {
             self.next_lane();
             return Ok(true);
         }
-        let mut any = false;
+        let mut any = self.take_given(measurement, result);
+        // A thread without operations of its own leaves the polls of a shared CQ to the others.
+        if self.shared.is_some() && self.outstanding == 0 {
+            return Ok(any);
+        }
         if !self.w.cq_per_qp {
-            any = self.poll(0, POLL, measurement, result)?;
+            any |= self.poll(0, POLL, measurement, result)?;
         } else if let [ring] = &self.rings[..] {
             // Polls only the CQ of the oldest operation, because only its completion frees a slot of the
             // ring.
@@ -446,14 +456,40 @@ impl<'a, P: Provider> Requester<'a, P> {
             for i in 0..found {
                 let wc = self.wc[i];
                 check(&wc)?;
-                self.take(&wc, now, measurement, result);
+                let (named, slot) = from_wr_id(wc.wr_id);
+                match self.shared {
+                    Some((mailboxes, _)) if named != self.worker.thread as usize => {
+                        mailboxes.give(self.cpu, named as u32, slot);
+                    }
+                    Some(_) => self.take((0, slot), now, measurement, result),
+                    None => self.take((named, slot), now, measurement, result),
+                }
             }
         }
         Ok(found > 0)
     }
 
-    fn take(&mut self, wc: &Wc, now: Time, measurement: &Measurement, result: &mut ThreadResult) {
-        let (ring, slot) = from_wr_id(wc.wr_id);
+    /// Takes the completions that other threads have found for this one. Returns whether there were any.
+    fn take_given(&mut self, measurement: &Measurement, result: &mut ThreadResult) -> bool {
+        let Some((mailboxes, taken)) = self.shared else { return false };
+        let given = mailboxes.given(self.cpu, self.worker.thread);
+        let now = self.cpu.now();
+        for _ in taken..given {
+            let slot = mailboxes.take(self.worker.thread);
+            self.take((0, slot), now, measurement, result);
+        }
+        self.shared = Some((mailboxes, given));
+        given > taken
+    }
+
+    /// Notes the completion of the operation in a slot of a ring.
+    fn take(
+        &mut self,
+        (ring, slot): (usize, usize),
+        now: Time,
+        measurement: &Measurement,
+        result: &mut ThreadResult,
+    ) {
         let ring = &mut self.rings[ring];
         let posted = ring.posted_at(slot);
         let (latency, kind) = (now - posted, ring.kind_of(slot));

@@ -4,8 +4,8 @@ use super::result::ProgramError;
 use super::tally::Tally;
 use super::thread::Worker;
 use doorbell_verbs::{
-    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, Mr, Mtu, Pd, Provider, Qp,
-    QpCap, QpInitAttr, QpType, RemoteAddr, Sge, UdDest, VerbsError,
+    AccessFlags, Ah, ConnectAttr, Context, Cq, DeviceAttr, Endpoint, GRH_BYTES, JoinedQp, Mr, Mtu, Pd,
+    Provider, Qp, QpCap, QpInitAttr, QpType, RemoteAddr, Sge, SharedQp, UdDest, VerbsError,
 };
 use doorbell_workload::topology::{self, Peer};
 use doorbell_workload::{Addresses, Buffers, Operation, QueueLimits, Queues, Resolved};
@@ -140,6 +140,16 @@ fn memory_key(what: &str, machine: u32, thread: u32) -> String {
     format!("{what} {machine}.{thread}")
 }
 
+/// Key under which a thread publishes the QPs that it shares with other threads.
+fn shared_key(machine: u32, thread: u32) -> String {
+    format!("shared {machine}.{thread}")
+}
+
+/// Key under which a thread publishes that it no longer uses the QPs of another thread.
+fn left_key(machine: u32, thread: u32) -> String {
+    format!("left {machine}.{thread}")
+}
+
 fn ready_key(machine: u32, thread: u32) -> String {
     format!("ready {machine}.{thread}")
 }
@@ -150,11 +160,14 @@ impl<'a, P: Provider> Session<'a, P> {
         let w = &*worker.workload;
         let context = Context::open(provider, worker.device)?;
         let attr = context.query_device()?;
-        let port = 1 + (worker.thread % worker.ports.clamp(1, attr.ports.into())) as u8;
+        let port = 1 + (worker.owner % worker.ports.clamp(1, attr.ports.into())) as u8;
+        let requests = topology::requests(w, worker.machine);
+        if requests && !worker.owns_qps() {
+            return Session::join(worker, provider, (context, attr), port);
+        }
         let pd = context.alloc_pd()?;
         let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
         let queues = Queues::of(w, worker.machine, worker.number, limits);
-        let requests = topology::requests(w, worker.machine);
         // No check here: the device itself refuses a size beyond its limit.
         let entries = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let send_cqs = (0..queues.send_cqs).map(|_| context.create_cq(entries(queues.send_cqe)));
@@ -162,7 +175,7 @@ impl<'a, P: Provider> Session<'a, P> {
         let recv_cq = context.create_cq(entries(queues.recv_cqe))?;
         let cap = QpCap {
             max_send_sge: w.sges(),
-            max_send_wr: if requests { w.window().operations() } else { 1 },
+            max_send_wr: if requests { w.window().operations() * w.threads_per_qp() } else { 1 },
             max_recv_wr: queues.recv_depth.max(1),
             max_inline_data: if requests { w.longest_inline() } else { 0 },
             ..QpCap::default()
@@ -196,6 +209,57 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(session)
     }
 
+    /// Uses the QPs of the thread that owns them, once that thread has created them.
+    fn join(
+        worker: &'a Worker,
+        provider: &'a P,
+        (context, attr): (Context<P>, DeviceAttr),
+        port: u8,
+    ) -> Result<Session<'a, P>, ProgramError> {
+        let w = &*worker.workload;
+        let limits = QueueLimits { max_qp_wr: attr.max_qp_wr, max_cqe: attr.max_cqe };
+        let queues = Queues::of(w, worker.machine, worker.number, limits);
+        let shared = provider.lookup(&shared_key(worker.machine, worker.owner));
+        let all = shared.chunks(SharedQp::BYTES).map(|qp| context.join(&SharedQp::from_bytes(qp)?));
+        let all: Vec<JoinedQp<P>> = all.collect::<Result<_, _>>()?;
+        let JoinedQp { pd, send_cq, recv_cq, .. } = &all[0];
+        let mut session = Session {
+            worker,
+            provider,
+            attr,
+            queues,
+            port,
+            pd: pd.clone(),
+            send_cqs: vec![send_cq.clone()],
+            recv_cq: recv_cq.clone(),
+            qps: all.iter().map(|joined| joined.qp.clone()).collect(),
+            recv_mr: None,
+            send_mr: None,
+            exposed: None,
+            counters: None,
+        };
+        session.send_mr = Some(session.registered(Buffers::local(w).bytes(), AccessFlags::LOCAL_WRITE)?);
+        Ok(session)
+    }
+
+    /// Stops using QPs that threads share. The thread that owns them waits until all others have stopped, because
+    /// it destroys the QPs.
+    pub(super) fn leave(&self) {
+        let Worker { machine, thread, number, owner_number, .. } = *self.worker;
+        if self.worker.mailboxes.is_none() {
+            return;
+        }
+        if !self.worker.owns_qps() {
+            return self.provider.publish(&left_key(machine, thread), &[]);
+        }
+        let first = thread - number;
+        let sharing =
+            (0..self.w().threads).skip(owner_number as usize).step_by(topology::owners(self.w()) as usize);
+        for other in sharing.skip(1) {
+            self.provider.lookup(&left_key(machine, first + other));
+        }
+    }
+
     fn w(&self) -> &'a Resolved {
         &self.worker.workload
     }
@@ -227,7 +291,7 @@ impl<'a, P: Provider> Session<'a, P> {
         if let Some(mem) = self.worker.counters {
             self.counters = Some(self.pd.reg_mr(mem, access)?);
         }
-        if topology::responds(w, self.worker.machine) && w.reaches_buffers() {
+        if topology::responds(w, self.worker.machine) && w.reaches_buffers() && self.worker.owns_qps() {
             self.exposed = Some(self.registered(Buffers::remote(w).bytes(), access)?);
         }
         Ok(())
@@ -277,6 +341,10 @@ impl<'a, P: Provider> Session<'a, P> {
             let introduction = Introduction { endpoint: qp.endpoint(self.port)?, nic };
             self.provider.publish(&qp_key(machine, thread, k as u32), &introduction.to_bytes());
         }
+        if self.worker.mailboxes.is_some() {
+            let shared: Vec<u8> = self.qps.iter().flat_map(|qp| qp.share().to_bytes()).collect();
+            self.provider.publish(&shared_key(machine, thread), &shared);
+        }
         let shared = [(&self.exposed, BUFFERS), (&self.counters, COUNTERS)];
         for (mr, what) in shared.into_iter().filter_map(|(mr, what)| Some((mr.as_ref()?, what))) {
             self.provider.publish(&memory_key(what, machine, thread), &mr.remote(0).to_bytes());
@@ -294,12 +362,12 @@ impl<'a, P: Provider> Session<'a, P> {
     }
 
     fn find_qp(&self, peer: Peer) -> Result<Introduction, ProgramError> {
-        let found = self.provider.lookup(&qp_key(peer.machine, self.worker.thread, peer.qp));
+        let found = self.provider.lookup(&qp_key(peer.machine, self.worker.owner, peer.qp));
         Ok(Introduction::from_bytes(&found)?)
     }
 
     fn find_memory(&self, what: &str, machine: u32) -> Result<RemoteAddr, ProgramError> {
-        let key = memory_key(what, machine, self.worker.thread);
+        let key = memory_key(what, machine, self.worker.owner);
         Ok(RemoteAddr::from_bytes(&self.provider.lookup(&key))?)
     }
 
@@ -316,9 +384,10 @@ impl<'a, P: Provider> Session<'a, P> {
 
     /// Connects the QPs. Returns once every target is connected, too.
     pub(super) fn connect(&self) -> Result<Paths<P>, ProgramError> {
-        let (machine, thread) = (self.worker.machine, self.worker.thread);
+        let (machine, owner) = (self.worker.machine, self.worker.owner);
         let own = self.abilities()?;
-        for (k, qp) in self.qps.iter().enumerate() {
+        let connects = if self.worker.owns_qps() { &self.qps[..] } else { &[] };
+        for (k, qp) in connects.iter().enumerate() {
             if ud(self.w()) {
                 qp.activate_from_init(0)?;
             } else {
@@ -327,10 +396,13 @@ impl<'a, P: Provider> Session<'a, P> {
                 qp.connect_from_init(self.port, &remote.endpoint, &own.together_with(remote.nic))?;
             }
         }
-        self.provider.publish(&ready_key(machine, thread), &[]);
+        match self.worker.owns_qps() {
+            true => self.provider.publish(&ready_key(machine, owner), &[]),
+            false => drop(self.provider.lookup(&ready_key(machine, owner))),
+        }
         let targets = topology::targets(self.w(), machine);
         for &target in &targets {
-            self.provider.lookup(&ready_key(target, thread));
+            self.provider.lookup(&ready_key(target, owner));
         }
         self.paths(&targets)
     }

@@ -1,5 +1,6 @@
 //! Parameters of one workload thread.
 
+use super::mailboxes::Mailboxes;
 use super::tally::Tally;
 use doorbell_systems::Measurement;
 use doorbell_verbs::{Mem, Span};
@@ -19,6 +20,12 @@ pub struct Worker {
     pub thread: u32,
     /// Number of the thread among the threads of its class on its machine, from 0.
     pub number: u32,
+    /// Number of the thread whose QPs this thread uses, on its machine: its own, unless threads share QPs.
+    pub owner: u32,
+    /// Number of that thread among the threads of the class on its machine.
+    pub owner_number: u32,
+    /// Completions that threads find for each other, if this thread shares a CQ.
+    pub mailboxes: Option<Mailboxes>,
     /// Number of threads on the thread's machine.
     pub threads: u32,
     /// NIC that the thread uses.
@@ -36,6 +43,11 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether the thread has QPs of its own.
+    pub(super) fn owns_qps(&self) -> bool {
+        self.owner == self.thread
+    }
+
     /// Number of the thread among all threads that post.
     pub(super) fn place(&self) -> u64 {
         let before = (0..self.machine).filter(|machine| topology::requests(&self.workload, *machine)).count();

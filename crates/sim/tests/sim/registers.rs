@@ -1,7 +1,7 @@
 //! Doorbell registers, locks of the driver, and queue pairs that threads share.
 
 use crate::common::{Node, Reader, profile, read_run};
-use doorbell_nic::{DriverSettings, Host, Profile};
+use doorbell_nic::{Device, DriverSettings, Host, Profile, Registers};
 use doorbell_sim::{Metrics, SimCluster, SimConfig};
 use doorbell_verbs::{
     Cluster, ConnectAttr, Context, Cq, Endpoint, Mr, PageSize, Program, Provider, Qp, QpCap, QpInitAttr,
@@ -9,16 +9,10 @@ use doorbell_verbs::{
 };
 
 /// cib with the doorbell registers of its driver.
-pub(crate) fn with_registers(total: u32, low_latency: u32) -> Profile {
-    let published = |value: u32| format!("{{ value = {value}, basis = \"published\", source = \"a test\" }}");
-    let text = format!(
-        "name = \"registers\"\ntitle = \"\"\nbase = \"cib\"\n[registers]\ntotal = {}\nlow_latency = {}\n\
-         blueflame_bytes = {}\n",
-        published(total),
-        published(low_latency),
-        published(256)
-    );
-    Profile::parse("registers.toml", &text).unwrap_or_else(|why| panic!("{why}"))
+fn with_registers(total: u32, low_latency: u32) -> Profile {
+    let cib = profile("cib");
+    let registers = Some(Registers { total, low_latency, blueflame: 256 });
+    Profile { device: Device { registers, ..cib.device }, ..cib }
 }
 
 /// Picoseconds of a post of one READ by MMIO, without locks. The next function adds the wait until the MMIO has

@@ -95,6 +95,15 @@ impl Said {
     }
 }
 
+/// A profile with doorbell registers.
+const REGISTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/registers.toml");
+/// Options that only such a profile can answer.
+const OF_REGISTERS: [&str; 5] =
+    ["total_uuars", "num_low_lat_uuars", "single_threaded", "thread_domains", "prefer_blueflame"];
+/// Options that threads with QPs of their own have, but not threads that share QPs.
+const OF_OWN_QPS: [&str; 6] =
+    ["window_per_qp", "drain", "signal_every", "cq_per_qp", "thread_domains", "single_threaded"];
+
 /// Systems that can run without UC and UD.
 const OVER_RC: [&str; 3] = ["rpc", "touch", "ping-pong"];
 
@@ -119,7 +128,7 @@ impl Wanted {
     /// [`OVER_RC`] run.
     pub(crate) fn is_for(&self, profile: &str) -> bool {
         let iwarp = Profile::named(profile).is_ok_and(|profile| profile.device.generation.is_iwarp());
-        !iwarp || self.system.is_none_or(|system| OVER_RC.contains(&system.name))
+        !iwarp || self.key != "blueflame" && self.system.is_none_or(|system| OVER_RC.contains(&system.name))
     }
 
     /// The option in words.
@@ -142,15 +151,22 @@ fn quoted(text: impl std::fmt::Display) -> String {
 
 fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     let mut said = Said::default();
-    let alike = ["profile", "machines", "host", "set"].contains(&wanted);
+    let registers = OF_REGISTERS.contains(&wanted);
+    let profile = if registers { "cib" } else { profile };
+    let alike = registers || ["profile", "machines", "host", "set"].contains(&wanted);
     let unlike = wanted == "machine" || !alike && draws.percent(25);
     let mixed = is_mixed(draws, wanted);
-    let classed = wanted == "class" || wanted != "threads" && draws.percent(25);
+    let classed = wanted == "class" || !["threads", "single_threaded"].contains(&wanted) && draws.percent(25);
     for field in Workload::fields() {
         match field.key {
             "machine" | "class" => {}
             // These values keep the cluster small.
-            "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
+            "profile" if !unlike => {
+                said.lines.push(("profile", quoted(if registers { REGISTERS } else { profile })));
+            }
+            key if OF_REGISTERS.contains(&key) && !registers => {}
+            "single_threaded" | "blueflame" if field.key != wanted => {}
+            "threads" if wanted == "single_threaded" => said.lines.push(("threads", "1".into())),
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
             "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
             "profile" | "machines" | "host" | "set" if unlike => {}
@@ -298,6 +314,13 @@ const GOES_WITH: &[(&str, &str, &[&str])] = &[
 /// Makes options consistent: adds the values that the wanted option requires, and drops other options whose
 /// requirements are not met.
 fn coherent(draws: &mut Draws, said: &mut Said, wanted: &str, has: impl Fn(&str) -> bool) {
+    let says = |said: &Said, key: &str| said.lines.iter().any(|(k, _)| *k == key);
+    if says(said, "threads_per_qp") {
+        match OF_OWN_QPS.contains(&wanted) {
+            true => said.lines.retain(|(key, _)| *key != "threads_per_qp"),
+            false => said.lines.retain(|(key, _)| !OF_OWN_QPS.contains(key)),
+        }
+    }
     for &(key, other, values) in GOES_WITH.iter().filter(|(_, other, _)| has(other)) {
         // If the wanted option is the rate, it may have any value, and arrivals go with it.
         let any = (key, other, wanted) == ("arrivals", "rate", "rate");
@@ -375,6 +398,8 @@ fn number(draws: &mut Draws, key: &str, unit: NumberUnit, least: u64, most: u64)
         // Hosts without sizes of caches refuse a region below 64 MiB, because caches may hold it.
         "region" if draws.percent(50) => return draws.among(64 << 20, 256 << 20),
         "rate" => return draws.of_any_magnitude(10_000, 100_000_000),
+        "threads_per_qp" => return draws.among(1, 3),
+        "num_low_lat_uuars" => 12,
         "qps" | "cores" | "clients_per_machine" | "ports" => 6,
         "counters" | "cache_bytes" | "real_pairs" => 10_000,
         "local_region" | "remote_region" => 4 << 20,

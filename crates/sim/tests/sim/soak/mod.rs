@@ -13,7 +13,7 @@ mod work;
 
 use crate::common::profiles::offering_all;
 use crate::common::trace::{Buffer, Trace, read_pcapng};
-use doorbell_nic::{Part, Profile};
+use doorbell_nic::{Device, Part, Profile, Registers};
 use doorbell_sim::{DeviceSlot, Machine, Metrics, ResourceUse, SimCluster, SimConfig, Tracing};
 use doorbell_verbs::{Cluster, PageSize, Task, Time, WcStatus};
 use ledger::Tally;
@@ -52,6 +52,16 @@ fn cluster(profiles: &[Profile], machines: &[MachinePlan], config: SimConfig) ->
         .map(|(m, devices)| Machine { host: &profiles[m.host], devices })
         .collect();
     SimCluster::of(&machines, config)
+}
+
+/// The profiles of cases: without and with doorbell registers.
+fn kinds_of_profiles() -> [Vec<Profile>; 2] {
+    let few = Registers { total: 4, low_latency: 1, blueflame: 256 };
+    let with_registers = |profile: Profile| {
+        let device = Device { registers: Some(few), ..profile.device };
+        Profile { device, ..profile }
+    };
+    [offering_all(), offering_all().into_iter().map(with_registers).collect()]
 }
 
 /// Adds the threads of a case to a cluster.
@@ -138,8 +148,9 @@ fn check(case: &Case, tally: &Tally, metrics: &Metrics) -> Result<(), String> {
 
 /// Runs the case of a seed. Some cases run again with a trace, and some without skipping passes. The results
 /// must be equal.
-fn soak(profiles: &[Profile], seed: u64) -> Result<(Tally, Metrics), String> {
+fn soak(kinds: &[Vec<Profile>; 2], seed: u64) -> Result<(Tally, Metrics), String> {
     let case = Case::new(seed);
+    let profiles = &kinds[usize::from(case.registers)];
     let first = run(profiles, &case, true)?;
     if seed.is_multiple_of(16) && run_traced(profiles, &case)? != first {
         return Err("a second run, with a trace, differs".into());
@@ -191,7 +202,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// Runs the cases of these seeds one after another. Returns their tallies and the number of events.
-fn soak_each(profiles: &[Profile], seeds: impl Iterator<Item = u64>) -> (Tally, u64) {
+fn soak_each(profiles: &[Vec<Profile>; 2], seeds: impl Iterator<Item = u64>) -> (Tally, u64) {
     let (mut all, mut events) = (Tally::default(), 0);
     let under_way: Arc<AtomicU64> = Arc::default();
     watch(Arc::clone(&under_way));
@@ -217,7 +228,7 @@ fn soak_each(profiles: &[Profile], seeds: impl Iterator<Item = u64>) -> (Tally, 
 
 #[test]
 fn random_programs_reach_no_panic() {
-    let profiles = offering_all();
+    let profiles = kinds_of_profiles();
     let cases = variable("DOORBELL_SOAK_CASES").unwrap_or(CASES);
     let seed = variable("DOORBELL_SOAK_SEED");
     let seeds = seed.map_or(0..cases, |seed| seed..seed + 1);

@@ -1,7 +1,7 @@
 //! The plan of a case: the machines, their threads, and the pairs of QPs.
 
 use super::draw::Draw;
-use doorbell_nic::Profile;
+use doorbell_nic::{DriverSettings, Profile};
 use doorbell_sim::{Layers, SimConfig};
 use doorbell_verbs::{Mem, Mtu, QpType, Span, Time};
 
@@ -50,6 +50,8 @@ pub(crate) struct MachinePlan {
 /// A case.
 pub(crate) struct Case {
     pub(crate) config: SimConfig,
+    /// Whether the profiles describe doorbell registers.
+    pub(crate) registers: bool,
     pub(crate) machines: Vec<MachinePlan>,
     /// The plans of all threads, first machine first.
     pub(crate) threads: Vec<Plan>,
@@ -67,8 +69,22 @@ fn layers(draw: &mut Draw) -> Layers {
     }
 }
 
+/// Settings of the driver.
+fn driver(draw: &mut Draw) -> DriverSettings {
+    DriverSettings {
+        total_uuars: draw.maybe(50, |draw| draw.of(&[1, 2, 3, 16, 64])),
+        num_low_lat_uuars: draw.maybe(50, |draw| draw.of(&[0, 1])),
+        single_threaded: draw.percent(10),
+        thread_domains: draw.percent(10),
+        shut_up_bf: draw.percent(20),
+        bf_only_inline: draw.percent(30),
+    }
+}
+
 impl Case {
     pub(crate) fn new(seed: u64) -> Case {
+        // Draws of their own, so that the other draws of a case stay as they are.
+        let mut registers = Draw::new(!seed);
         let mut draw = Draw::new(seed);
         let machines = machines(&mut draw);
         let until = Time::START + Span::from_us(draw.within(10..=120));
@@ -76,6 +92,8 @@ impl Case {
             seed: draw.any(),
             layers: layers(&mut draw),
             window: (Time::START + Span::from_us(draw.below(20)), Span::from_us(draw.within(1..=100))),
+            driver: if registers.percent(25) { driver(&mut registers) } else { DriverSettings::default() },
+            one_context: registers.percent(50),
             // Far later than any thread needs.
             end: until + Span::from_ms(1_000),
             ..SimConfig::new(machines.len() as u32)
@@ -96,7 +114,7 @@ impl Case {
             orderly,
         };
         let threads = links.into_iter().enumerate().map(plan).collect();
-        Case { config, machines, threads }
+        Case { config, registers: registers.percent(25), machines, threads }
     }
 }
 
