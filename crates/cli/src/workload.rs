@@ -7,7 +7,7 @@ use doorbell_lab::{
     Addresses, AtomicCounters, BufferOffset, DmaGain, Pattern, Pieces, Profiles, Resolved, ResolvedClass,
     Window,
 };
-use doorbell_nic::{Digits, counted};
+use doorbell_nic::{Digits, DriverSettings, counted};
 use doorbell_verbs::QpType;
 
 /// Text about the pattern. If threads have fewer connected QPs than there are machines, they reach only some
@@ -35,6 +35,29 @@ fn pattern(w: &Resolved) -> String {
     }
 }
 
+/// The QPs of threads.
+fn qps(w: &Resolved) -> String {
+    match w.shares_qps() {
+        true => format!("{} per {} threads", w.qps, w.threads_per_qp()),
+        false => format!("{} per thread", w.qps),
+    }
+}
+
+/// Settings of the driver, if some are given.
+fn driver(w: &Resolved) -> Option<String> {
+    let DriverSettings { total_uuars, num_low_lat_uuars, .. } = w.driver;
+    let said = [
+        total_uuars.map(|total| format!("{total} doorbell registers")),
+        num_low_lat_uuars.map(|low| format!("{low} low-latency registers")),
+        w.driver.single_threaded.then(|| "no locks".to_owned()),
+        w.driver.thread_domains.then(|| "thread domains".to_owned()),
+        w.driver.shut_up_bf.then(|| "no BlueFlame".to_owned()),
+        w.driver.bf_only_inline.then(|| "BlueFlame for inline payload only".to_owned()),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
 /// Rows about the placement of memory and the use of the NIC.
 fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let sges = w.sges.map(|sges| match w.pieces {
@@ -53,6 +76,7 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
     let region = |bytes: Option<u64>| Some(format!("{} B per thread, {order}", bytes?));
     let rows = [
         ("CQs", w.cq_per_qp.then(|| "one for each QP".to_owned())),
+        ("driver", driver(w)),
         ("max-rd-atomic", w.max_rd_atomic.map(|most| format!("{most} per QP"))),
         ("sges", sges),
         ("offset", offset),
@@ -130,7 +154,7 @@ fn posting(profiles: &Profiles, w: &Resolved) -> Vec<(&'static str, String)> {
     };
     let window = counted(w.window().operations().into(), "operation");
     vec![
-        ("qps", format!("{} per thread", w.qps)),
+        ("qps", qps(w)),
         ("window", format!("{window} per {of_window}")),
         ("batch", format!("{} per doorbell", w.batch)),
         ("signal-every", w.signal_every.to_string()),

@@ -7,7 +7,7 @@
 //! single verbs do not tell how several verbs interact on one NIC.
 
 use crate::asked::SystemWorkload;
-use doorbell_nic::{Bounds, Profile, SystemMeasured, VerbsMeasured, counted};
+use doorbell_nic::{Bounds, DriverSettings, Profile, SystemMeasured, VerbsMeasured, counted};
 use doorbell_schema::Value;
 use doorbell_verbs::QpType;
 use doorbell_workload::limits::{connected_qps, nic_pattern};
@@ -29,7 +29,11 @@ pub(crate) fn of_workload(profiles: &Profiles, w: &Resolved) -> Vec<String> {
     let mixed = classes.iter().any(|class| class.workload.operations().len() > 1);
     let mixed = mixed.then(|| "no measurement covers a mix of operations".to_owned());
     let several = (classes.len() > 1).then(|| "no measurement covers threads of several classes".to_owned());
-    distinct(of_each.chain(unlike).chain(mixed).chain(several))
+    let any = |is: fn(&Resolved) -> bool| classes.iter().any(|class| is(class.workload));
+    let shared = any(Resolved::shares_qps).then(|| "no measurement covers threads that share QPs".to_owned());
+    let driver = any(|w| w.driver != DriverSettings::default())
+        .then(|| "no measurement covers settings of the driver".to_owned());
+    distinct(of_each.chain(unlike).chain(mixed).chain(several).chain(shared).chain(driver))
 }
 
 /// Lists the parts of a system that lie outside the measurements behind its profile.

@@ -39,11 +39,11 @@ pub struct SimConfig {
     pub seed: u64,
     /// Faults that packets meet between ports.
     pub layers: Layers,
-    /// Settings of the NICs' drivers. A device without doorbell registers ([`doorbell_nic::Registers`]) follows
-    /// only [`DriverSettings::shut_up_bf`].
+    /// Settings of the NICs' drivers. A device without doorbell registers ([`doorbell_nic::Registers`])
+    /// follows only [`DriverSettings::shut_up_bf`].
     pub driver: DriverSettings,
-    /// Whether all threads of a machine use one context of each device, as threads of a process may. Otherwise
-    /// each thread opens its own, with registers of its own.
+    /// Whether all threads of a machine use one context of each device, as threads of a process may.
+    /// Otherwise each thread opens its own, with registers of its own.
     pub one_context: bool,
     /// Skip whole empty passes of poll loops (see `Cpu::pause`). Turned off only to show that skipping
     /// changes no result.

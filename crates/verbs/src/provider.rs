@@ -96,8 +96,8 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn modify_qp(&self, qp: QpHandle, attr: &QpAttr) -> Result<(), VerbsError>;
     /// ibv_query_qp(3): the state.
     fn query_qp(&self, qp: QpHandle) -> Result<QpState, VerbsError>;
-    /// Lets this thread use a QP that another thread of its machine has created, and the QP's PD and CQs. Threads
-    /// of a process share these objects on real machines. The other thread destroys them.
+    /// Lets this thread use a QP that another thread of its machine has created, and the QP's PD and CQs.
+    /// Threads of a process share these objects on real machines. The other thread destroys them.
     ///
     /// # Errors
     /// If threads of this provider have objects of their own, or if there is no such QP.

@@ -115,8 +115,8 @@ pub fn peer(w: &Resolved, machine: u32, thread: u32, k: u32) -> Peer {
     }
 }
 
-/// The QPs on which thread `thread` of `machine` posts, which owns them. All to all, QPs that lead to their own machine exist
-/// but are never used.
+/// The QPs on which thread `thread` of `machine` posts, which owns them. All to all, QPs that lead to their
+/// own machine exist but are never used.
 pub fn usable(w: &Resolved, machine: u32, thread: u32) -> Vec<u32> {
     let own = |k: &u32| w.transport != QpType::Ud && peer(w, machine, thread, *k).machine == machine;
     if requests(w, machine) { (0..w.qps).filter(|k| !own(k)).collect() } else { Vec::new() }

@@ -51,7 +51,7 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// Workloads with other options. If a profile refuses one, the error sentences are compared.
-const SPECIAL: [&str; 59] = [
+const SPECIAL: [&str; 63] = [
     // A changed parameter of the profile.
     "write --transport uc --set tx.send_ns=200",
     // Payload in the RECV's CQE.
@@ -118,6 +118,11 @@ const SPECIAL: [&str; 59] = [
     // A CQ for each QP, with a shared window and with a window per QP.
     "read --pattern all-to-all --machines 4 --qps 8 --cq-per-qp",
     "write --transport uc --machines 4 --signal-every 4 --window-per-qp 16 --cq-per-qp",
+    // Threads that share QPs, and no BlueFlame.
+    "read --threads-per-qp 2",
+    "send --transport rc --threads-per-qp 2 --batch 3 --pattern all-to-all",
+    "read --no-blueflame",
+    "send --transport ud --no-blueflame --signal-every 1",
     // Fewer NIC resources than available.
     "read --machines 5 --threads 4 --max-rd-atomic 1",
     "write --transport uc --size 4096 --threads 4 --ports 1",

@@ -47,6 +47,8 @@ const DEPTH: &str = "it only bounds the window; the window that was used is in t
 const PLACE: &str = "the places of threads and memory belong to this machine, not to the program";
 const BUFFERS: &str = "the addresses of buffers are not counted";
 const PACE: &str = "the times between posts depend on this machine";
+const THREADS: &str = "the counts of a QP do not say which threads post to it";
+const DRIVER: &str = "the software NIC has no doorbell registers";
 const RUN: &str = "it is an option of the simulation, not of the program";
 
 fn of_attr() -> Vec<(&'static str, Kept)> {
@@ -115,6 +117,7 @@ const WORKLOAD: &[(&str, Kept)] = &[
     ("machines", Posts),
     ("threads", Posts),
     ("qps", Posts),
+    ("threads_per_qp", No(THREADS)),
     ("window", Posts),
     ("window_per_qp", Posts),
     ("max_rd_atomic", Posts),
@@ -126,6 +129,12 @@ const WORKLOAD: &[(&str, Kept)] = &[
     ("batch", Posts),
     ("signal_every", Posts),
     ("cq_per_qp", Posts),
+    ("total_uuars", No(DRIVER)),
+    ("num_low_lat_uuars", No(DRIVER)),
+    ("single_threaded", No(DRIVER)),
+    ("thread_domains", No(DRIVER)),
+    ("blueflame", No(DRIVER)),
+    ("prefer_blueflame", No(DRIVER)),
     ("inline", Posts),
     ("inline_up_to", Posts),
     ("sges", Posts),

@@ -1,4 +1,5 @@
-//! BlueFlame: the rule by which mlx5's driver chooses between writing a WQE to the NIC and ringing a doorbell.
+//! BlueFlame: the rule by which mlx5's driver chooses between writing a WQE to the NIC and ringing a
+//! doorbell.
 //!
 //! Source: rdma-core, providers/mlx5/qp.c (`post_send_db`, and `_mlx5_post_send` for the size of a WQE).
 

@@ -25,8 +25,8 @@ pub struct Uuars {
 impl Uuars {
     /// The registers if the user asks for this many, of which `low_latency` serve one QP each.
     ///
-    /// The driver rounds `total` up to whole UARs, and takes more low-latency registers if more than 12 others
-    /// would be left.
+    /// The driver rounds `total` up to whole UARs, and takes more low-latency registers if more than 12
+    /// others would be left.
     ///
     /// # Errors
     /// One sentence if there are too many registers, or if all registers were low-latency ones.

@@ -104,8 +104,8 @@ impl Mix {
         .announced(&profile.device.posting_rule(&self.driver), self.batch, true)
     }
 
-    /// Whether some QPs may ring a doorbell for posts that go by BlueFlame on other QPs, because their register
-    /// has no BlueFlame.
+    /// Whether some QPs may ring a doorbell for posts that go by BlueFlame on other QPs, because their
+    /// register has no BlueFlame.
     pub(super) fn mixes_registers(&self, profile: &Profile) -> bool {
         let uuars = profile.device.registers.map(|registers| registers.uuars(&self.driver));
         !self.driver.thread_domains && uuars.is_some_and(|uuars| uuars.is_ok_and(|all| all.shared() == 0))

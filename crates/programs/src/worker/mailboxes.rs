@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Bytes from the counter of a thread to that of the next: each is in a cache line of its own.
 const LINE: u64 = 64;
 
-/// A mailbox for each thread of a machine. A thread that polls a completion of another thread's operation puts
-/// it there, and increments the other thread's counter by an atomic. The owner loads its own counter. Clones
-/// share their data.
+/// A mailbox for each thread of a machine. A thread that polls a completion of another thread's operation
+/// puts it there, and increments the other thread's counter by an atomic. The owner loads its own counter.
+/// Clones share their data.
 #[derive(Clone, Debug)]
 pub struct Mailboxes {
     counters: Mem,
@@ -46,6 +46,6 @@ impl Mailboxes {
 
     /// Takes the next completed operation of `thread`. Its counter has counted the operation.
     pub(super) fn take(&self, thread: u32) -> usize {
-        self.of(thread).pop_front().expect("the counter counts what lies in the mailbox")
+        self.of(thread).pop_front().expect("each counted completion lies in its mailbox")
     }
 }

@@ -242,8 +242,8 @@ impl<'a, P: Provider> Session<'a, P> {
         Ok(session)
     }
 
-    /// Stops using QPs that threads share. The thread that owns them waits until all others have stopped, because
-    /// it destroys the QPs.
+    /// Stops using QPs that threads share. The thread that owns them waits until all others have stopped,
+    /// because it destroys the QPs.
     pub(super) fn leave(&self) {
         let Worker { machine, thread, number, owner_number, .. } = *self.worker;
         if self.worker.mailboxes.is_none() {

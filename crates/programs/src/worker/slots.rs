@@ -11,8 +11,8 @@ pub(super) fn wrap(n: usize, len: usize) -> usize {
     }
 }
 
-/// The `wr_id` of a work request: the index of its ring (for RECVs, of its QP; for QPs that threads share, of the
-/// thread), and its slot in it.
+/// The `wr_id` of a work request: the index of its ring (for RECVs, of its QP; for QPs that threads share, of
+/// the thread), and its slot in it.
 pub(super) fn wr_id(ring: usize, slot: usize) -> u64 {
     (ring as u64) << 32 | slot as u64
 }

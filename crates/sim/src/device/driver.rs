@@ -1,7 +1,7 @@
 //! The driver's state of a device: the registers by which QPs ring doorbells, and its locks.
 //!
-//! A device has this state only if its profile describes doorbell registers, if the user sets something of the
-//! driver, or if threads share a QP. Otherwise a lock is always in the cache of its only thread, and
+//! A device has this state only if its profile describes doorbell registers, if the user sets something of
+//! the driver, or if threads share a QP. Otherwise a lock is always in the cache of its only thread, and
 //! `host.post_call_ns` and `host.poll_empty_ns` include its time.
 //!
 //! Lines that a lock guards are those of rdma-core, providers/mlx5/mlx5.h: `struct mlx5_wq`, `struct mlx5_cq`

@@ -42,8 +42,8 @@ impl SimProvider<'_> {
         Some(lock)
     }
 
-    /// Lets the thread update the send queues of polled completions: it loads the entries of a work request, and
-    /// stores the queue's tail. Only lines of queues that threads share have a state.
+    /// Lets the thread update the send queues of polled completions: it loads the entries of a work request,
+    /// and stores the queue's tail. Only lines of queues that threads share have a state.
     pub(super) fn update_tails(&self, w: &mut World, device: DeviceId, polled: &[Wc]) {
         for wc in polled.iter().filter(|wc| !matches!(wc.opcode, WcOpcode::Recv | WcOpcode::RecvWriteWithImm))
         {

@@ -172,8 +172,8 @@ impl SimProvider<'_> {
         }
     }
 
-    /// Announces `count` WQEs to the NIC, the last of which is `last`. If there is only one WQE, it has `lines`
-    /// lines.
+    /// Announces `count` WQEs to the NIC, the last of which is `last`. If there is only one WQE, it has
+    /// `lines` lines.
     fn announce(&self, qp: QpHandle, (count, last): (u32, &SendWr<'_>), lines: u32) {
         let (device, qp): (DeviceId, QpId) = (self.device_of(qp.0), object(qp.0));
         let ((method, lock), life) = self.with(|w| {
@@ -193,8 +193,8 @@ impl SimProvider<'_> {
         self.mmio(device, writes, !by_mmio, Packed::new(event));
     }
 
-    /// Writes lines of a WQE, or a doorbell, to a register that QPs share. The writes have left the core before
-    /// another thread writes to the register.
+    /// Writes lines of a WQE, or a doorbell, to a register that QPs share. The writes have left the core
+    /// before another thread writes to the register.
     #[cold]
     #[inline(never)]
     fn write_locked(

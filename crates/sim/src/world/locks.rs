@@ -1,9 +1,9 @@
 //! Locks of the driver, as contended memory.
 //!
-//! A lock is a word that threads test before they try an atomic (pthread_spin_lock(3)). All its time comes from
-//! accesses to its line: of the holder, and of the threads that spin. When the holder releases the lock, every
-//! spinning thread loads the line again, and then tries an atomic. One of them succeeds. The line serves these
-//! accesses one after the other, so a release takes the longer the more threads spin.
+//! A lock is a word that threads test before they try an atomic (pthread_spin_lock(3)). All its time comes
+//! from accesses to its line: of the holder, and of the threads that spin. When the holder releases the lock,
+//! every spinning thread loads the line again, and then tries an atomic. One of them succeeds. The line
+//! serves these accesses one after the other, so a release takes the longer the more threads spin.
 
 use super::state::World;
 use super::thread::{Thread, Waiting};
@@ -78,8 +78,8 @@ impl World {
         self.hand_over(device, lock, released);
     }
 
-    /// Lets the threads that spin see that a lock was released, and try to acquire it. The first of them, which
-    /// spins for the longest time, succeeds.
+    /// Lets the threads that spin see that a lock was released, and try to acquire it. The first of them,
+    /// which spins for the longest time, succeeds.
     fn hand_over(&mut self, device: DeviceId, lock: DriverLockId, released: Ps) {
         let line = self.devices[device].lock_mut(lock).line(0);
         let spinning = self.devices[device].lock_mut(lock).spinning.len();

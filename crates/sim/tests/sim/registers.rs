@@ -15,8 +15,8 @@ fn with_registers(total: u32, low_latency: u32) -> Profile {
     Profile { device: Device { registers, ..cib.device }, ..cib }
 }
 
-/// Picoseconds of a post of one READ by MMIO, without locks. The next function adds the wait until the MMIO has
-/// left the core.
+/// Picoseconds of a post of one READ by MMIO, without locks. The next function adds the wait until the MMIO
+/// has left the core.
 fn post(host: &Host) -> u64 {
     [host.post_call, host.build_wqe, host.build_line, host.mmio_line].map(|span| span.as_ps()).iter().sum()
 }
@@ -106,8 +106,8 @@ fn register_zero_has_neither_blueflame_nor_a_lock() {
     assert_eq!(posts(&profile, only_inline, 1), [rung], "the payload is not inline");
 }
 
-/// READs without completions, as fast as the thread can post. Several of these threads run on one machine. The
-/// first creates the shared QP, if there is one.
+/// READs without completions, as fast as the thread can post. Several of these threads run on one machine.
+/// The first creates the shared QP, if there is one.
 struct Posts {
     number: u32,
     /// Whether all threads post to the first one's QP.
@@ -236,7 +236,7 @@ fn a_lock_is_handed_over_more_slowly_among_more_threads() {
     assert!(each > 0.7 * least && each < 1.3 * least, "{each} ps of {least}");
 }
 
-/// Polls until it has found completions of `mine` of its READs. Threads that share a CQ find those of others.
+/// Polls until it has found completions of `mine` of its READs. Threads that share a CQ find completions of each other.
 struct Reads(Posts);
 
 impl Program for Reads {
