@@ -94,7 +94,7 @@ impl Driver {
 
     /// # Panics
     /// If the settings do not fit the registers. Whoever accepts settings checks them.
-    fn new(device: &Device, settings: DriverSettings, one_context: bool) -> Driver {
+    pub(super) fn new(device: &Device, settings: DriverSettings, one_context: bool) -> Driver {
         let uuars = device.registers.map(|registers| {
             registers.uuars(&settings).unwrap_or_else(|why| panic!("settings of a driver are checked: {why}"))
         });
@@ -127,19 +127,24 @@ impl Driver {
         })
     }
 
-    /// Gives a new QP, the last of its device, its register.
+    /// The entry of a QP. QPs that are older than this state have entries from now on, too.
+    fn entry(&mut self, qp: QpId) -> &mut DriverQp {
+        while self.qps.get(qp).is_none() {
+            self.qps.push(DriverQp::ALONE);
+        }
+        &mut self.qps[qp]
+    }
+
+    /// Gives a new QP its register.
     pub(crate) fn add_qp(
         &mut self,
         host: &mut Host,
+        qp: QpId,
         (thread, core): (ThreadId, CoreId),
     ) -> Result<(), VerbsError> {
-        let qp = match self.uuars {
-            Some(uuars) if !self.settings.thread_domains => {
-                self.with_register(host, uuars, (thread, core))?
-            }
-            _ => DriverQp::ALONE,
-        };
-        self.qps.push(qp);
+        if let Some(uuars) = self.uuars.filter(|_| !self.settings.thread_domains) {
+            *self.entry(qp) = self.with_register(host, uuars, (thread, core))?;
+        }
         Ok(())
     }
 
@@ -166,7 +171,7 @@ impl Driver {
 
     /// Frees the register of a destroyed QP.
     pub(crate) fn remove_qp(&mut self, qp: QpId) {
-        if let Some((context, register)) = self.qps[qp].register.take() {
+        if let Some((context, register)) = self.entry(qp).register.take() {
             self.contexts[context].registers.put(register);
         }
     }
@@ -187,7 +192,13 @@ impl Driver {
     ///
     /// # Errors
     /// If the driver takes no locks.
-    fn share(&mut self, host: &mut Host, core: CoreId, qp: QpId, cqs: [CqId; 2]) -> Result<(), VerbsError> {
+    pub(super) fn share(
+        &mut self,
+        host: &mut Host,
+        core: CoreId,
+        qp: QpId,
+        cqs: [CqId; 2],
+    ) -> Result<(), VerbsError> {
         if self.settings.thread_domains || self.settings.single_threaded {
             let why = if self.settings.thread_domains {
                 "in a thread domain"
@@ -196,11 +207,9 @@ impl Driver {
             };
             return Err(VerbsError::Invalid(format!("only one thread may use a QP {why}")));
         }
-        while self.qps.get(qp).is_none() {
-            self.qps.push(DriverQp::ALONE);
-        }
-        if self.qps[qp].send_lock.is_none() {
-            self.qps[qp].send_lock = Maybe::some(self.add_lock(host, core, SEND_QUEUE_LINES)?);
+        if self.entry(qp).send_lock.is_none() {
+            let lock = self.add_lock(host, core, SEND_QUEUE_LINES)?;
+            self.entry(qp).send_lock = Maybe::some(lock);
         }
         for cq in cqs {
             while self.cqs.get(cq).is_none() {
@@ -211,26 +220,5 @@ impl Driver {
             }
         }
         Ok(())
-    }
-}
-
-impl super::nic::SimDevice {
-    /// Lets several threads use a QP and its CQs.
-    ///
-    /// # Errors
-    /// If the driver takes no locks.
-    pub(crate) fn share_qp(&mut self, host: &mut Host, core: CoreId, qp: QpId) -> Result<(), VerbsError> {
-        let (settings, device) = (self.settings, &self.profile.device);
-        let slot = &self.qps[qp];
-        let driver = self.driver.get_or_insert_with(|| Box::new(Driver::new(device, settings, true)));
-        driver.share(host, core, qp, [slot.send_cq, slot.recv_cq])
-    }
-
-    /// The driver's state, which exists if the device has locks.
-    ///
-    /// # Panics
-    /// If the device has no locks.
-    pub(crate) fn lock_mut(&mut self, lock: DriverLockId) -> &mut SpinLock {
-        &mut self.driver.as_mut().expect("a lock belongs to a driver").locks[lock]
     }
 }

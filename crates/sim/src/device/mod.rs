@@ -4,6 +4,7 @@
 //! `locks`, `driver` and `ethernet`. `nic` puts them together. The other files hold the actions:
 //!
 //! - `doorbell`: how WQEs come to the NIC.
+//! - `sharing`: how threads come to share a QP.
 //! - `tx`: sending units, until a packet is at its port.
 //! - `rx`: receiving units.
 //! - `dma`: access to memory over `pcie`.
@@ -34,6 +35,7 @@ mod reads;
 mod receiving;
 mod rx;
 mod sending;
+mod sharing;
 mod timer;
 mod tx;
 mod view;

@@ -281,7 +281,7 @@ impl Provider for SimProvider<'_> {
             let entry = largest_wqe(d.profile.device.generation, attr);
             let ring = host.add_ring(self.core, RingQueue::Send, cap.max_send_wr, entry);
             if let Some(driver) = &mut d.driver {
-                driver.add_qp(host, (self.thread, self.core))?;
+                driver.add_qp(host, id, (self.thread, self.core))?;
             }
             Ok(d.qps.push(QpSlot::new(qp, attr, send_cq, recv_cq, recv_queue, ring)))
         })?;

@@ -236,7 +236,42 @@ fn a_lock_is_handed_over_more_slowly_among_more_threads() {
     assert!(each > 0.7 * least && each < 1.3 * least, "{each} ps of {least}");
 }
 
-/// Polls until it has found completions of `mine` of its READs. Threads that share a CQ find completions of each other.
+/// Polls the empty CQ of the first thread's QP. Returns the time of each poll.
+struct Polls(Posts);
+
+impl Program for Polls {
+    type Output = Vec<Time>;
+
+    fn run<P: Provider>(self, p: P) -> Vec<Time> {
+        let Poster { qp: _qp, _cq: cq, .. } = self.0.open(&p);
+        self.0.meet(&p, "open");
+        let mut times = Vec::new();
+        for _ in 0..self.0.posts {
+            assert!(cq.poll(&mut [Wc::default()]).expect("a CQ").is_empty());
+            times.push(p.now());
+        }
+        self.0.meet(&p, "over");
+        times
+    }
+}
+
+#[test]
+fn two_threads_on_one_cq_take_the_time_of_its_lines() {
+    let cib = profile("cib");
+    let mut cluster = SimCluster::new(&cib, SimConfig::new(2));
+    let polls = |number| Polls(Posts { number, share: true, threads: 2, posts: POSTS });
+    let tasks: Vec<Task<Vec<Time>>> = (0..2).map(|number| cluster.spawn(0, number, polls(number))).collect();
+    cluster.spawn(1, 0, Target(0));
+    cluster.run().expect("the run ends");
+    let times = tasks[0].take().expect("times");
+    let Host { line_transfer, atomic_op, poll_empty, .. } = cib.host;
+    let [transfer, atomic, poll] = [line_transfer, atomic_op, poll_empty].map(|span| span.as_ps());
+    // The lock's line: a store, a load, and an atomic. Then the doorbell record comes over.
+    let period = (times[49] - times[9]).as_ps() / 40 / 2;
+    assert_eq!(period, 4 * transfer + atomic + poll);
+}
+
+/// Posts READs, and polls for a while. Threads that share a CQ find completions of each other.
 struct Reads(Posts);
 
 impl Program for Reads {
@@ -298,7 +333,7 @@ impl Program for Joins {
     }
 }
 
-/// Shares a QP.
+/// Shares a QP. Has other QPs, and creates one more after another thread has joined.
 struct Shares;
 
 impl Program for Shares {
@@ -306,8 +341,11 @@ impl Program for Shares {
 
     fn run<P: Provider>(self, p: P) {
         let node = Node::new(&p, 64, 4);
+        let older = [Node::new(&p, 64, 4), Node::new(&p, 64, 4)];
         p.publish("shared", &node.qp.share().to_bytes());
         p.lookup("tried");
+        let newer = Node::new(&p, 64, 4);
+        drop((older, newer, node));
     }
 }
 
