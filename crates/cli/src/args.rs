@@ -103,10 +103,10 @@ pub(crate) struct RunArgs {
     /// How the device presents itself: InfiniBand, addressed by LID, or RoCE, addressed by GID
     #[arg(long, value_parser = modes::<Link>(), default_value = Link::default().name())]
     pub(crate) link: Link,
-    /// Show the program the vendor and part id of this profile's NIC, and limit SGEs, inline bytes, work
-    /// requests and completions to that NIC's limits. Some programs choose by these ids, such as perftest its
-    /// inline size [default: ids and limits of the software NIC]
-    #[arg(long = "as", value_name = "PROFILE")]
+    /// Show the program the vendor and part id and the limits of this profile's NIC, or of cx5, cx6 or cx7.
+    /// Some programs choose by these ids, such as perftest its inline size [default: ids and limits of the
+    /// software NIC]
+    #[arg(long = "as", value_name = "NIC")]
     pub(crate) presented_as: Option<String>,
     /// The library to load [default: libibverbs.so beside this command]
     #[arg(long, value_name = "PATH")]

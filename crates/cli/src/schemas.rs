@@ -69,6 +69,10 @@ fn schemas() {
         ("limits", of::<Told<'_, limits::Limits>>("doorbell limits --json")),
         ("profiles", of::<Vec<profiles::Described<'_>>>("doorbell profiles --json")),
         ("profile", of::<profiles::Described<'_>>("doorbell profiles NAME --json")),
+        (
+            "nic-model",
+            of::<profiles::DescribedModel<'_>>("doorbell profiles NAME --json, a NIC without a profile"),
+        ),
         ("sweep", of::<Sweep>("doorbell sweep --json")),
         ("compare", of::<Comparison>("doorbell compare SIDES --json")),
         ("compare-baseline", of::<Changes>("doorbell compare --baseline FILE --json")),

@@ -25,9 +25,10 @@ pub use generation::{Generation, Method};
 pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
-    Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Difference, Hierarchy, Host, Link,
-    Measured, MeasuredMachine, Met, ModelError, NINETY_PERCENT, Nic, OtherHost, Parameter, Pcie, PcieSpeed,
-    Profile, ProfileError, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
+    Announced, Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Difference, Hierarchy, Host,
+    Link, Measured, MeasuredMachine, Met, ModelError, MoreLimits, NINETY_PERCENT, Nic, NicLimits, NicModel,
+    OtherHost, Parameter, Pcie, PcieSpeed, Profile, ProfileError, Rx, ShownNic, Sockets, Spread,
+    SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

@@ -35,8 +35,6 @@ pub(crate) const MTU: Mtu = Mtu::Mtu4096;
 pub(crate) const PKEYS: u16 = 1;
 /// The default P_Key, with full membership.
 pub(crate) const DEFAULT_PKEY: u16 = 0xffff;
-/// Largest allocation of device memory, in bytes. Device memory is ordinary memory of the process.
-pub(crate) const MAX_DM: u64 = 1 << 20;
 /// `IBV_ODP_SUPPORT`, `IBV_ODP_SUPPORT_IMPLICIT`.
 const ODP_SUPPORT: u64 = 1;
 const ODP_SUPPORT_IMPLICIT: u64 = 2;
@@ -228,8 +226,8 @@ pub(crate) fn attributes() -> ibv_device_attr {
     attr.max_total_mcast_qp_attach = count(GROUPS);
     attr.max_ah = count(MAX_AH);
     attr.max_srq = count(SRQS);
-    attr.max_srq_wr = limits.wr as i32;
-    attr.max_srq_sge = limits.sge as i32;
+    attr.max_srq_wr = limits.srq_wr as i32;
+    attr.max_srq_sge = limits.srq_sge as i32;
     attr.max_pkeys = PKEYS;
     attr.local_ca_ack_delay = 4;
     attr.phys_port_cnt = PORT;
@@ -246,7 +244,7 @@ pub(crate) fn attributes_ex() -> ibv_device_attr_ex {
     attr.odp_per_transport =
         [ODP_ALL, ODP_SEND | ODP_RECV | ODP_WRITE | ODP_SRQ_RECV, ODP_SEND | ODP_RECV | ODP_SRQ_RECV];
     attr.xrc_odp_caps = ODP_ALL;
-    attr.max_dm_size = MAX_DM;
+    attr.max_dm_size = limits().dm.into();
     attr.cq_mod_caps = MODERATION;
     attr.completion_timestamp_mask = u64::MAX;
     // The clock of completion time stamps, in kHz: time stamps are nanoseconds.

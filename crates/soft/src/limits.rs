@@ -12,7 +12,7 @@ pub(crate) fn limits() -> &'static Limits {
         let Ok(text) = std::env::var(DEVICE_LIMITS) else { return OWN };
         let Some(shown) = Limits::parse(&text) else {
             say(format_args!(
-                "{DEVICE_LIMITS} is {text:?}, but must be five numbers such as {}; the device uses its own \
+                "{DEVICE_LIMITS} is {text:?}, but must be eight numbers such as {}; the device uses its own \
                  limits",
                 OWN.text()
             ));

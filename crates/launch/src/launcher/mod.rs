@@ -8,6 +8,7 @@ mod front;
 mod library;
 mod lines;
 mod monitor;
+mod presented;
 mod ranks;
 mod run_board;
 mod served;
@@ -20,7 +21,6 @@ pub use served::Unserved;
 use crate::counts::board::Board;
 use crate::counts::process::ProcessCounts;
 use crate::faults::Faults;
-use crate::limits::Limits;
 use crate::modes::{Link, NamedMode, Ptrace, Timers};
 use crate::say::say;
 use crate::stats::{Stats, check_place};
@@ -44,7 +44,7 @@ use thiserror::Error;
 pub struct Launch {
     /// The link layer that the device presents.
     pub link: Link,
-    /// Name or file of the profile of the NIC that the device imitates. The device shows this NIC's vendor
+    /// Model of the NIC that the device imitates, or name or file of its profile. The device shows this NIC's vendor
     /// id, part id and limits, but no limit above its own. `None` if the device shows its own ids and limits.
     pub presented_as: Option<String>,
     /// The library's file. `None` for [`LIBRARY`] beside the running executable.
@@ -324,10 +324,11 @@ impl Launch {
         command.env(variables::FOLDER, folder);
         command.env(variables::LINK, self.link.name());
         if let Some(name) = &self.presented_as {
-            let profile = doorbell_nic::Profile::named_or_file(name)?;
-            command.env(variables::DEVICE_LIMITS, Limits::of(&profile).text());
-            let id = profile.device_id.ok_or_else(|| LaunchError::NoDeviceId(name.clone()))?;
-            command.env(variables::DEVICE_ID, format!("{}:{}", id.vendor_id, id.vendor_part_id));
+            let shown = presented::Presented::named_or_file(name)?;
+            shown.set(&mut command);
+            if let Some(caveat) = shown.caveat().filter(|_| !self.quiet) {
+                say(caveat);
+            }
         }
         command.env(variables::SHARED_BUFFERS, if self.private_buffers { "0" } else { "1" });
         command.env(variables::TIMERS, self.timers.name());

@@ -10,12 +10,17 @@ pub(super) struct BuiltIn {
     pub(super) text: &'static str,
 }
 
-// `BUILT_IN`, which the build script generates from the files.
+// `BUILT_IN` and `NIC_MODELS`, which the build script generates from the files.
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
 /// All built-in profiles.
 pub(super) fn all() -> &'static [BuiltIn] {
     BUILT_IN
+}
+
+/// Name and text of each model of a NIC: a file in `profiles/nics`.
+pub(super) fn models() -> &'static [(&'static str, &'static str)] {
+    NIC_MODELS
 }
 
 impl Profile {

@@ -1,4 +1,4 @@
-//! The numbers that identify a NIC.
+//! The numbers that identify a NIC, and its age.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,5 +13,15 @@ pub struct DeviceId {
     /// The vendor's number for this kind of NIC: the PCI device ID.
     pub vendor_part_id: u32,
     /// Source of the numbers.
+    pub source: String,
+}
+
+/// The year in which a maker announced a NIC, or in which a paper proposed it. No computation uses the year.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Announced {
+    /// The year.
+    pub year: u16,
+    /// Source of the year.
     pub source: String,
 }

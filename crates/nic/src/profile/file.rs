@@ -2,10 +2,11 @@
 
 use super::built_in::{self, BuiltIn};
 use super::calibrated::Calibrated;
-use super::device_id::DeviceId;
+use super::device_id::{Announced, DeviceId};
 use super::hosts::HostGiven;
 use super::machine::{OtherHost, Profile};
 use super::measured::Measured;
+use super::nic_model::NicModel;
 use super::parameter::{ProfileError, ProfileReader, Section};
 use super::sections::{Named, Sections};
 use crate::Generation;
@@ -21,7 +22,10 @@ struct ProfileFile {
     title: String,
     base: Option<Spanned<String>>,
     generation: Option<Generation>,
+    /// The model of the NIC, which gives its ids, limits and age.
+    model: Option<Spanned<String>>,
     device_id: Option<DeviceId>,
+    announced: Option<Announced>,
     /// Names of the NIC in files of measurements; missing: the base's.
     measured_as: Option<Vec<String>>,
     /// Names of the host in files of measurements; missing: the base's, if the host is the base's, too.
@@ -131,6 +135,20 @@ fn host_parameters(
     Ok(None)
 }
 
+/// The model that a file names. A file with a model has no ids and no year of its own.
+fn model_of(reader: &ProfileReader<'_>, parsed: &ProfileFile) -> Result<Option<NicModel>, ProfileError> {
+    let Some(name) = &parsed.model else { return Ok(None) };
+    let at = name.span().start;
+    if parsed.device_id.is_some() || parsed.announced.is_some() {
+        let message = "model gives the ids and the year of the NIC, so leave out device_id and announced";
+        return Err(reader.error(at, message.into()));
+    }
+    match NicModel::named(name.get_ref()) {
+        Ok(model) => Ok(Some(model)),
+        Err(message) => Err(reader.error(at, format!("model: {message}"))),
+    }
+}
+
 /// The data behind a profile.
 struct Evidence {
     measured: Measured,
@@ -182,6 +200,10 @@ impl Profile {
                     format!("there are {names}, or give the path of a TOML file (docs/guide-own-nic.md)");
                 Err(ProfileError::NotFound(match name.trim() {
                     "" => format!("the name of the profile is empty; {there_are}"),
+                    _ if NicModel::is_known(name) => format!(
+                        "there is no profile {name} yet, only its ids and limits for `doorbell run --as`; \
+                         {there_are}"
+                    ),
                     _ => format!("there is no profile {name}; {there_are}"),
                 }))
             }
@@ -222,6 +244,7 @@ impl Profile {
         }
         let named = parsed.base.as_ref().map(|name| load(&reader, "base", name, based));
         let mut base = named.transpose()?;
+        let model = model_of(&reader, &parsed)?;
         let host_at = parsed.host.as_ref().map_or(0, |told| told.span().start);
         let has_parameters =
             parsed.host.as_ref().is_some_and(|told| matches!(told.get_ref(), HostGiven::Parameters(_)));
@@ -229,11 +252,11 @@ impl Profile {
             Some(told) => host_parameters(&reader, &mut base, told, based)?,
             None => None,
         };
-        let Some(generation) = parsed.generation.or(base.as_ref().map(|base| base.device.generation)) else {
+        let of_model = model.as_ref().map(|model| model.generation);
+        let of_base = base.as_ref().map(|base| base.device.generation);
+        let Some(generation) = parsed.generation.or(of_model).or(of_base) else {
             return Err(reader.error(0, "generation is missing: it is mlx4, mlx5 or cxgb4".into()));
         };
-        let inherited = base.as_ref().and_then(|base| base.device_id.clone());
-        let device_id = parsed.device_id.or(inherited);
         let of_base = |of: fn(&Profile) -> &Vec<String>| base.as_ref().map(|base| of(base).clone());
         let measured_as =
             parsed.measured_as.or_else(|| of_base(|base| &base.measured_as)).unwrap_or_default();
@@ -257,9 +280,20 @@ impl Profile {
             atomics: parsed.atomics,
             caches: parsed.caches,
         };
+        let facts = match &model {
+            Some(model) => model.facts(),
+            None => {
+                let of_base = base.as_ref().map(Profile::facts).unwrap_or_default();
+                of_base.with_own(parsed.device_id, parsed.announced)
+            }
+        };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
-        reader.base = base.as_ref().map(Profile::as_base);
-        let named = Named { name, title, device_id, measured_as, measured_on };
+        let named = Named { name, title, facts, measured_as, measured_on };
+        let of_base = base.as_ref().map(Profile::as_base);
+        reader.base = match &model {
+            Some(model) => Some(model.over(of_base)),
+            None => of_base,
+        };
         let read = sections.read(reader, named, generation, base.as_ref())?;
         if let Some(calibrated) = &parsed.calibrated {
             let wrong = |message| ProfileReader::new(file, text).error(calibrated.span().start, message);

@@ -2,10 +2,11 @@
 
 use super::calibrated::Calibrated;
 use super::device::Device;
-use super::device_id::DeviceId;
+use super::device_id::{Announced, DeviceId};
 use super::hierarchy::Hierarchy;
 use super::host::Host;
 use super::measured::Measured;
+use super::nic_model::{MoreLimits, NicFacts};
 use super::parameter::{Basis, Parameter, ProfileBase};
 use super::sockets::Sockets;
 use super::tcp::Tcp;
@@ -33,6 +34,12 @@ pub struct Profile {
     pub title: String,
     /// The numbers that the NIC's driver gives programs, if they are known.
     pub device_id: Option<DeviceId>,
+    /// The year in which the NIC was announced, if it is known. Results do not depend on it.
+    #[serde(skip)]
+    pub announced: Option<Announced>,
+    /// Limits of the NIC that are not parameters, if they are known. Results do not depend on them.
+    #[serde(skip)]
+    pub more_limits: Option<MoreLimits>,
     /// Names by which files of measurements call the NIC. Results do not depend on them.
     #[serde(skip)]
     pub measured_as: Vec<String>,
@@ -124,6 +131,8 @@ impl Profile {
             name: format!("{} on {name}", self.name),
             title: format!("{}; in the host of: {}", self.title, other.title),
             device_id: self.device_id,
+            announced: self.announced,
+            more_limits: self.more_limits,
             measured_as: self.measured_as,
             measured_on: other.measured_on.clone(),
             host: other.host,
@@ -141,6 +150,12 @@ impl Profile {
     /// Whether a parameter describes the host.
     pub(super) fn is_of_host(name: &str) -> bool {
         ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
+    }
+
+    /// What is known of the NIC besides its parameters.
+    pub(super) fn facts(&self) -> NicFacts {
+        let (device_id, announced) = (self.device_id.clone(), self.announced.clone());
+        NicFacts { device_id, announced, more_limits: self.more_limits }
     }
 
     /// The name and the parameters that profiles based on this one inherit.

@@ -528,6 +528,10 @@ macro_rules! section {
         }
 
         impl $name {
+            /// Key, unit, least and greatest value of each entry in TOML.
+            pub const ENTRIES: &'static [(&'static str, Unit, [f64; 2])] =
+                &[$( ($key, Unit::$unit, [$low as f64, $high as f64]), )*];
+
             pub(super) fn read(reader: &mut ProfileReader<'_>, section: Option<Spanned<Section>>) -> Result<$name, ProfileError> {
                 let mut section = reader.section($table, section);
                 let read = $name {

@@ -1,11 +1,11 @@
 //! The sections of a profile, and values that are set over them.
 
 use super::device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
-use super::device_id::DeviceId;
 use super::hierarchy::Hierarchy;
 use super::host::Host;
 use super::machine::Profile;
 use super::measured::Measured;
+use super::nic_model::NicFacts;
 use super::parameter::{ProfileError, ProfileReader, Section, Unit};
 use super::sockets::Sockets;
 use super::tcp::Tcp;
@@ -14,11 +14,11 @@ use doorbell_verbs::Mtu;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// The names of a profile and the numbers of its NIC.
+/// The names of a profile, and what no section has of its NIC.
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) title: String,
-    pub(super) device_id: Option<DeviceId>,
+    pub(super) facts: NicFacts,
     pub(super) measured_as: Vec<String>,
     pub(super) measured_on: Vec<String>,
 }
@@ -107,12 +107,15 @@ impl Sections {
         };
         reader.finish_set()?;
         let parameters = reader.into_parameters();
-        let Named { name, title, device_id, measured_as, measured_on } = named;
+        let Named { name, title, facts, measured_as, measured_on } = named;
+        let NicFacts { device_id, announced, more_limits } = facts;
         let (measured, calibrated, moved_to) = (Measured::default(), None, None);
         Ok(Profile {
             name,
             title,
             device_id,
+            announced,
+            more_limits,
             measured_as,
             measured_on,
             host,
@@ -137,13 +140,9 @@ impl Profile {
     /// the value.
     pub fn with_set(&self, set: &BTreeMap<String, f64>) -> Result<Profile, ProfileError> {
         let reader = ProfileReader::of_set(self.as_base(), set);
-        let Profile { name, title, device_id, measured_as, measured_on, .. } = self.clone();
-        let set = Sections::default().read(
-            reader,
-            Named { name, title, device_id, measured_as, measured_on },
-            self.device.generation,
-            Some(self),
-        )?;
+        let Profile { name, title, measured_as, measured_on, .. } = self.clone();
+        let named = Named { name, title, facts: self.facts(), measured_as, measured_on };
+        let set = Sections::default().read(reader, named, self.device.generation, Some(self))?;
         let (measured, moved_to) = (self.measured.clone(), self.moved_to.clone());
         Ok(Profile { measured, calibrated: self.calibrated.clone(), moved_to, ..set })
     }

@@ -3,6 +3,7 @@
 mod accounting;
 mod cost;
 mod limits;
+mod nic_model;
 mod profile;
 mod tcp;
 mod wqe;

@@ -3,7 +3,7 @@
 use super::object::{Uses, is_of};
 use super::{made_or_null, object_or_null, status};
 use crate::causes::*;
-use crate::device::MAX_DM;
+use crate::limits::limits;
 use crate::memory::copy::Piece;
 use crate::memory::transfer::{self, Far};
 use crate::refused::{Asked, Called, NONE, Size};
@@ -79,8 +79,9 @@ fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>,
     if attr.log_align_req > 12 {
         return Err(DM_ALIGN.of([&attr.log_align_req]));
     }
-    if attr.length as u64 > MAX_DM {
-        return Err(DM_SIZE.of([&attr.length, &MAX_DM]));
+    // Device memory is ordinary memory of the process.
+    if attr.length > limits().dm as usize {
+        return Err(DM_SIZE.of([&attr.length, &limits().dm]));
     }
     let memory = crate::memory::arena::alloc_own(attr.length).ok_or_else(|| DM_ROOM.of([&attr.length]))?;
     let base = ibv_dm {

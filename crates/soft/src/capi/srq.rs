@@ -107,11 +107,11 @@ unsafe fn create(
     if pd_pointer.is_null() {
         return Err(SRQ_PD.bare());
     }
-    if !(1..=most.wr).contains(&sizes.max_wr) {
-        return Err(SRQ_WR.of([&sizes.max_wr, &most.wr]));
+    if !(1..=most.srq_wr).contains(&sizes.max_wr) {
+        return Err(SRQ_WR.of([&sizes.max_wr, &most.srq_wr]));
     }
-    if sizes.max_sge > most.sge {
-        return Err(SRQ_SGE.of([&sizes.max_sge, &most.sge]));
+    if sizes.max_sge > most.srq_sge {
+        return Err(SRQ_SGE.of([&sizes.max_sge, &most.srq_sge]));
     }
     // SAFETY: a PD of ours and its context.
     let (pd, owner) = unsafe {
