@@ -119,7 +119,7 @@ fn statistics_are_a_workload() {
 fn devinfo(options: &[&str]) -> Output {
     let fabric = format!("cli-{}-devinfo", std::process::id());
     let mut command = doorbell();
-    command.args(["run", "--fabric", &fabric, "--lib"]).arg(library()).args(options);
+    command.args(["run", "--quiet", "--fabric", &fabric, "--lib"]).arg(library()).args(options);
     command.args(["--", "ibv_devinfo", "-v"]).output().expect("doorbell runs")
 }
 
@@ -134,7 +134,7 @@ fn a_device_is_shown_as_another_nic_by_its_ids_and_limits() {
         return;
     }
     // Keys that a profile determines.
-    const KEYS: [&str; 9] = [
+    const KEYS: [&str; 10] = [
         "vendor_id",
         "vendor_part_id",
         "max_qp_wr",
@@ -144,22 +144,54 @@ fn a_device_is_shown_as_another_nic_by_its_ids_and_limits() {
         "max_srq_sge",
         "max_cqe",
         "max_qp_rd_atom",
+        "maximum available device memory",
     ];
-    let all = [&[][..], &["--as", "cib"], &["--as", "cx3"]].map(|options| text(&devinfo(options)));
-    let [own, cib, cx3] = all.each_ref().map(|text| with_keys(text, &KEYS));
+    let shown = [None, Some("cib"), Some("cx3"), Some("cx5"), Some("cx6"), Some("cx7")];
+    let all = shown.map(|nic| text(&devinfo(&nic.map_or(vec![], |nic| vec!["--as", nic]))));
+    let all = all.each_ref().map(|text| with_keys(text, &KEYS));
+    let [own, cib, cx3, cx5, cx6, cx7] = &all;
     let numbers = |(ids, _): &(Vec<&str>, Vec<&str>)| -> Vec<String> {
         ids.iter().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
     };
-    let limits = |wr, sge| [wr, sge, sge, "1048576", "16", wr, sge].map(str::to_owned);
-    for (seen, ids, wr, sge) in [
-        (&own, ["0x2dbe1", "1"], "32768", "32"),
-        (&cib, ["0x02c9", "4113"], "16351", "30"),
-        (&cx3, ["0x02c9", "4099"], "16351", "30"),
+    let mlx5 = ["32768", "30", "30", "1048576", "16", "32767", "31", "131072Bytes"];
+    let older = ["16351", "30", "30", "1048576", "16", "16351", "30", "1048576Bytes"];
+    let usual = ["32768", "32", "32", "1048576", "16", "32768", "32", "1048576Bytes"];
+    for (seen, ids, limits) in [
+        (own, ["0x2dbe1", "1"], usual),
+        (cib, ["0x02c9", "4113"], older),
+        (cx3, ["0x02c9", "4099"], older),
+        (cx5, ["0x02c9", "4119"], mlx5),
+        (cx6, ["0x02c9", "4123"], mlx5),
+        (cx7, ["0x02c9", "4129"], mlx5),
     ] {
         let numbers = numbers(seen);
-        assert_eq!((&numbers[..2], &numbers[2..]), (&ids.map(str::to_owned)[..], &limits(wr, sge)[..]));
+        assert_eq!(
+            (&numbers[..2], &numbers[2..]),
+            (&ids.map(str::to_owned)[..], &limits.map(str::to_owned)[..])
+        );
     }
-    assert!(own.1.len() > 30 && own.1 == cib.1 && own.1 == cx3.1, "{all:#?}");
+    assert!(own.1.len() > 30 && all.iter().all(|(_, others)| *others == own.1), "{all:#?}");
+}
+
+#[test]
+fn assumed_limits_are_printed_and_statistics_need_a_profile() {
+    let run = |options: &[&str]| {
+        let mut command = doorbell();
+        command.args(["run", "--lib"]).arg(library()).args(options).args(["--", "true"]);
+        command.output().expect("doorbell runs")
+    };
+    let line = "doorbell: these limits of cx6 are assumed, not published: max_inline_bytes 828. ";
+    let shown = text(&run(&["--as", "cx6"]));
+    assert_eq!(shown.matches(line).count(), 1, "{shown}");
+    assert!(!text(&run(&["--as", "cx6", "--quiet"])).contains("assumed"));
+    let refused = run(&["--as", "cx6", "--stats"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused).contains("there is no profile cx6 yet, only its ids and limits"),
+        "{}",
+        text(&refused)
+    );
+    assert!(run(&["--as", "cx6", "--stats", "--profile", "cib"]).status.success());
 }
 
 #[test]
@@ -170,7 +202,7 @@ fn a_nic_whose_ids_nobody_has_said_is_not_shown() {
     let file = directory("a_nic_without_ids").join("mine.toml");
     std::fs::write(&file, without).expect("it can be written");
     let file = file.to_str().expect("its name is text");
-    for (name, said) in [(file, "has no device_id"), ("cx9", "there is no profile cx9")] {
+    for (name, said) in [(file, "has no device_id"), ("cx9", "the name of a NIC's model: cx5, cx6, cx7")] {
         let output = devinfo(&["--as", name]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains(said) && text(&output).lines().count() == 1, "{}", text(&output));

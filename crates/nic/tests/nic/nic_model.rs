@@ -101,7 +101,11 @@ fn bad_models_are_refused_with_their_line() {
     for (line, bad, why) in [
         ("max_sge", "", "parameter nic.max_sge is missing"),
         ("max_srq_wr", "", "parameter device.max_srq_wr is missing"),
-        ("max_dm_bytes", "max_dm = 3", "missing field"),
+        (
+            "max_dm_bytes",
+            "max_dm = { value = 3, basis = \"published\", source = \"s\" }",
+            "device.max_dm_bytes is missing",
+        ),
         (
             "max_qp_wr",
             "max_qp_wr = { value = 70000, basis = \"published\", source = \"s\" }",
