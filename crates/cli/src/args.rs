@@ -11,6 +11,7 @@ use doorbell_launch::modes::NamedMode;
 use doorbell_launch::strict::Strict;
 use doorbell_launch::{Link, MOST_RANKS, Ptrace, Timers};
 use doorbell_schema::{BadShare, NumberUnit};
+use doorbell_series::{Locality, MeasuredUnit, SeriesRole};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     Limits(LimitsArgs),
     /// List the profiles, or the parameters of one profile with their sources.
     Profiles(ProfilesArgs),
+    /// Make a file of measurements from the output of perftest, or from comma-separated values.
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Check the papers' claims: tables, figures and single numbers.
     Reproduce(ReproduceArgs),
     /// Set measurements of a NIC beside its profile: the error of each point and series.
@@ -363,6 +367,111 @@ pub(crate) struct ProfilesArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ImportCommand {
+    /// Read the output of perftest's clients: ib_write_lat, ib_write_bw, and those of READ, SEND and atomics.
+    Perftest(ImportPerftestArgs),
+    /// Read a file of comma-separated values with a line of titles.
+    Csv(ImportCsvArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ImportPerftestArgs {
+    /// Files with the output of a program, or of several
+    #[arg(required = true, value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) logs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ImportCsvArgs {
+    /// The file
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// A column and the key that it becomes: the axis, value, another key of the workload, or a name of your
+    /// own. Each row with other keys of the workload belongs to another series. Repeatable
+    #[arg(long, required = true, value_name = "TITLE=KEY")]
+    pub(crate) column: Vec<String>,
+    /// The workload as a TOML table, with its axis, such as verb = "write", transport = "rc",
+    /// metric = "rate", axis = "size"
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) workload: String,
+    /// Unit of the values
+    #[arg(long, value_parser = PossibleValuesParser::new(MeasuredUnit::NAMES))]
+    pub(crate) unit: String,
+    /// Character between columns
+    #[arg(long, value_name = "CHAR", default_value = ",")]
+    pub(crate) separator: char,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+}
+
+/// What the measured data lack. Absent facts are absent in the file.
+#[derive(clap::Args)]
+pub(crate) struct AboutArgs {
+    /// Name of the NIC, such as ConnectX-6 [default: from --devinfo or --lspci]
+    #[arg(long)]
+    pub(crate) nic: Option<String>,
+    /// Name for the pair of machines: give equal machines one name
+    #[arg(long, value_name = "NAME", default_value = "mine")]
+    pub(crate) host: String,
+    /// Processors of the machines, in words [default: from --lscpu]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) cpu: Option<String>,
+    /// PCIe slot of the NIC, such as gen4x16 [default: from --lspci]
+    #[arg(long, value_name = "SLOT")]
+    pub(crate) pcie: Option<String>,
+    /// Rate of the link in Gb/s, as vendors name it [default: from --devinfo]
+    #[arg(long, value_name = "GBPS", value_parser = gbps, allow_negative_numbers = true)]
+    pub(crate) link: Option<f64>,
+    /// Switches between the machines; 0 for back to back
+    #[arg(long, value_name = "N", conflicts_with_all = ["switched", "loopback"])]
+    pub(crate) hops: Option<u32>,
+    /// At least one switch is between the machines
+    #[arg(long, conflicts_with = "loopback")]
+    pub(crate) switched: bool,
+    /// The NIC sends to itself or to its second port
+    #[arg(long)]
+    pub(crate) loopback: bool,
+    /// Socket of both processes, relative to the NIC's
+    #[arg(long, value_parser = PossibleValuesParser::new(Locality::NAMES))]
+    pub(crate) socket: Option<String>,
+    /// Further words about the machines and the way between them
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) topology: Option<String>,
+    /// Where the values come from [default: the name of the log]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) source: Option<String>,
+    /// Use of the series
+    #[arg(long, value_parser = PossibleValuesParser::new(SeriesRole::NAMES), default_value = "calibrate")]
+    pub(crate) role: String,
+    /// Output of `ibv_devinfo -v`: NIC, link and fabric
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) devinfo: Option<PathBuf>,
+    /// The measured device of --devinfo, such as mlx5_0 [default: the device in the log]
+    #[arg(long, value_name = "NAME", requires = "devinfo")]
+    pub(crate) device: Option<String>,
+    /// Output of `lspci -vv`, as root: NIC and PCIe slot
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) lspci: Option<PathBuf>,
+    /// The measured NIC of --lspci, such as 3b:00.0 [default: the only NIC]
+    #[arg(long, value_name = "ADDRESS", requires = "lspci")]
+    pub(crate) slot: Option<String>,
+    /// Output of `lscpu`: processors
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) lscpu: Option<PathBuf>,
+    /// File for the measurements, which must not exist [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Reads the rate of a link.
+fn gbps(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate in Gb/s, such as 100"))
 }
 
 #[derive(clap::Args)]

@@ -11,6 +11,7 @@ mod explained;
 mod extrapolation;
 mod flags;
 mod help;
+mod import;
 mod limits;
 mod live;
 mod man;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Limits(args)) => limits::run(args),
         Some(Command::Profiles(args)) => profiles::run(args),
+        Some(Command::Import(command)) => import::run(command),
         Some(Command::Reproduce(args)) => reproduce::run(args),
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Live(args)) => live::run(&args),

@@ -13,6 +13,7 @@ hardware.
   doorbell compare    compare workloads, or results with earlier results
   doorbell limits     print the upper bound of each resource, without simulation
   doorbell profiles   list the known NICs, with the source of each number
+  doorbell import     make a file of measurements from the output of perftest
   doorbell reproduce  check tables and figures of papers against Doorbell
   doorbell check      check a NIC's profile against measurements
   doorbell run        run an unmodified RDMA program on a software NIC

@@ -4,12 +4,15 @@
 //!   and the workload ([`MeasuredWorkload`]), and has a measured value for each element of its axis.
 //! - [`plan`] maps each point of a series to a run of Doorbell on a profile, or refuses it ([`Refusal`]).
 //! - [`check`] simulates the series of a profile's NIC and returns a [`Checked`].
+//! - [`import`] makes series from the output of other programs.
 //!
-//! `docs/check.md` describes each key. Modules use each other in the order `format`, `mapping`, `check`.
+//! `docs/check.md` describes each key. Modules use each other in the order `format`, `mapping`, `check`;
+//! `import` uses `format` alone.
 #![forbid(unsafe_code)]
 
 mod check;
 mod format;
+pub mod import;
 mod mapping;
 
 pub use check::{

@@ -9,6 +9,7 @@ mod curves;
 mod docs;
 mod errors;
 mod fits;
+mod import;
 mod interrupts;
 mod launch;
 mod library;

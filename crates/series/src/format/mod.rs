@@ -9,6 +9,7 @@ mod workload;
 
 pub use described::{KeyDescription, described_keys};
 pub use file::SeriesFile;
+pub(crate) use keys::keys_of;
 pub use measurement::{MeasuredSystem, Measurement, PcieSlot, RoleReason, SeriesPoint, Setup};
 pub use names::{
     Endpoint, FabricKind, Locality, MeasuredAddresses, MeasuredSide, MeasuredTransport, MeasuredUnit,
