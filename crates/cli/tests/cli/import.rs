@@ -152,6 +152,20 @@ fn bad_input_is_refused() {
     assert!(text(&good).ends_with("size = [8]\nvalue = [1.5]\n"), "{}", text(&good));
 }
 
+#[test]
+fn values_become_series() {
+    let file = directory("values").join("rates.csv");
+    std::fs::write(&file, "depth,rate\n1,0.5\n2,1.0\n").expect("it can be written");
+    let workload =
+        "verb = \"read\", transport = \"rc\", metric = \"rate\", axis = \"window\", size = 64, threads = 1";
+    let file = file.to_str().expect("its name is text");
+    let columns = ["--column", "depth=window", "--column", "rate=value"];
+    let options = ["--nic", "ConnectX-6", "--unit", "Mops/s", "--workload", workload];
+    let output = import(&[&["csv", file][..], &columns, &options].concat());
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output));
+    assert!(text(&output).ends_with("size = 64 }\nwindow = [1, 2]\nvalue = [0.5, 1]\n"), "{}", text(&output));
+}
+
 /// Perftest's own output on the software NIC, of each program.
 #[test]
 fn what_the_installed_perftest_prints_is_understood() {
