@@ -409,7 +409,7 @@ pub(crate) struct ImportCsvArgs {
     pub(crate) about: AboutArgs,
 }
 
-/// What the measured data lack. Absent facts are absent in the file.
+/// Facts that the measured data lack. Facts that are not known are absent in the file.
 #[derive(clap::Args)]
 pub(crate) struct AboutArgs {
     /// Name of the NIC, such as ConnectX-6 [default: from --devinfo or --lspci]

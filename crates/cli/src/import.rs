@@ -51,7 +51,7 @@ fn column(text: &str) -> Result<CsvColumn, Exit> {
     Ok(CsvColumn { title: title.to_owned(), key: key.to_owned() })
 }
 
-/// What the options state.
+/// The facts from options and from the output of tools.
 fn about(args: &AboutArgs) -> Result<About, Exit> {
     let pcie = args.pcie.as_ref().map(|text| {
         import::pcie_slot(text)

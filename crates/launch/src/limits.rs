@@ -52,8 +52,8 @@ impl Limits {
         format!("{wr}:{sge}:{inline}:{cqe}:{rd_atomic}:{srq_wr}:{srq_sge}:{dm}")
     }
 
-    /// Parses the result of [`Limits::text`]. `None` if the syntax is wrong, or if `wr`, `sge`, `cqe`, `srq_wr`
-    /// or `srq_sge` is 0.
+    /// Parses the result of [`Limits::text`]. `None` if the syntax is wrong, or if `wr`, `sge`, `cqe`,
+    /// `srq_wr` or `srq_sge` is 0.
     pub fn parse(text: &str) -> Option<Limits> {
         let numbers: Option<Vec<u32>> = text.split(':').map(|number| number.parse().ok()).collect();
         let &[wr, sge, inline, cqe, rd_atomic, srq_wr, srq_sge, dm] = numbers?.as_slice() else {

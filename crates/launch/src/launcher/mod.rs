@@ -44,8 +44,9 @@ use thiserror::Error;
 pub struct Launch {
     /// The link layer that the device presents.
     pub link: Link,
-    /// Model of the NIC that the device imitates, or name or file of its profile. The device shows this NIC's vendor
-    /// id, part id and limits, but no limit above its own. `None` if the device shows its own ids and limits.
+    /// Model of the NIC that the device imitates, or name or file of its profile. The device shows this NIC's
+    /// vendor id, part id and limits, but no limit above its own. `None` if the device shows its own ids and
+    /// limits.
     pub presented_as: Option<String>,
     /// The library's file. `None` for [`LIBRARY`] beside the running executable.
     pub library: Option<PathBuf>,

@@ -152,7 +152,7 @@ impl Profile {
         ["host.", "hierarchy.", "sockets.", "tcp."].iter().any(|part| name.starts_with(part))
     }
 
-    /// What is known of the NIC besides its parameters.
+    /// Facts about the NIC besides its parameters.
     pub(super) fn facts(&self) -> NicFacts {
         let (device_id, announced) = (self.device_id.clone(), self.announced.clone());
         NicFacts { device_id, announced, more_limits: self.more_limits }

@@ -39,7 +39,7 @@ pub struct NicLimits {
     pub more: Option<MoreLimits>,
 }
 
-/// What a profile knows of its NIC besides parameters.
+/// Facts about a profile's NIC besides parameters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NicFacts {
     pub(super) device_id: Option<DeviceId>,
@@ -140,7 +140,7 @@ impl NicModel {
         })
     }
 
-    /// What profiles of this model know of their NIC.
+    /// Facts that all profiles of this model have.
     pub(super) fn facts(&self) -> NicFacts {
         let (device_id, announced) = (Some(self.device_id.clone()), Some(self.announced.clone()));
         NicFacts { device_id, announced, more_limits: self.limits.more }

@@ -14,7 +14,7 @@ use doorbell_verbs::Mtu;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// The names of a profile, and what no section has of its NIC.
+/// The names of a profile, and facts about its NIC that are in no section.
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) title: String,

@@ -1,4 +1,4 @@
-//! What the user states about an import, by options and by the output of tools.
+//! Facts about an import from options and from the output of tools.
 
 use super::devinfo::{self, DeviceInfo};
 use super::facts::MachineFacts;
@@ -7,7 +7,7 @@ use super::{NamedText, lscpu};
 use crate::format::SeriesRole;
 use doorbell_schema::SchemaError;
 
-/// What the user states about measurements. Options count more than the output of tools.
+/// Facts that the user states about measurements. Options take precedence over the output of tools.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Facts from options.

@@ -46,7 +46,7 @@ pub struct ImportNote {
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// What was left out, and why.
+    /// The part that was left out, and the reason.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Import of measurements. The logs were made by perftest 4.5 on the software NIC, so their values say nothing
+//! Import of measurements. Perftest 4.5 printed the logs on the software NIC, so their values say nothing
 //! about a NIC.
 
 mod csv;

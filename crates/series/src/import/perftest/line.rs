@@ -4,7 +4,7 @@ use super::settings::{self, Setting};
 use super::table::{self, Column};
 use crate::format::MeasuredVerb;
 
-/// What a program measures, as the title of its output has it.
+/// The test of a program, from the title of its output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PerftestTest {
     pub(super) verb: MeasuredVerb,
@@ -66,7 +66,7 @@ pub(super) enum Line<'t> {
     Unknown,
 }
 
-/// What a command states that the output lacks.
+/// Options of a command that the output does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PerftestCommand {
     /// Times are in cycles of the CPU, by `-C`.

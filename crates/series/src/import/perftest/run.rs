@@ -91,7 +91,7 @@ struct Draft {
     one_side: bool,
 }
 
-/// What a reader of a log knows.
+/// The state of a reader of a log.
 struct LogReader<'t> {
     log: NamedText<'t>,
     runs: Vec<PerftestRun>,
