@@ -111,9 +111,6 @@ fn tell(imported: &Imported, output: Option<&PathBuf>) -> Result<(), Exit> {
     for note in &imported.notes {
         exit::say_message(&note.to_string());
     }
-    if imported.file.series.is_empty() {
-        return Err(Exit::bad_input("there is nothing to import: all runs were left out"));
-    }
     let text = imported.file.to_toml();
     let Some(path) = output else { return exit::print(&text) };
     let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));

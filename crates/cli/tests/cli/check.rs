@@ -76,10 +76,19 @@ fn a_check_prints_errors_refusals_choices_and_other_nics() {
     let directory = directory("text");
     let text = said(&directory, "check m.toml --profile cib");
     assert_eq!(line_of(&text, "reads")[1..5], ["cib", "calibrate", "no", "2"]);
-    assert_eq!(line_of(&text, "writes/odd"), ["writes/odd", "far", "check", "no", "refused", "-", "-", "window"]);
-    assert!(text.contains("writes/odd  blueflame is false, but the model writes single WQEs by MMIO\n"), "{text}");
+    assert_eq!(
+        line_of(&text, "writes/odd"),
+        ["writes/odd", "far", "check", "no", "refused", "-", "-", "window"]
+    );
+    assert!(
+        text.contains("writes/odd  blueflame is false, but the model writes single WQEs by MMIO\n"),
+        "{text}"
+    );
     assert!(text.contains("elsewhere  ConnectX-3  --profile cx3 or cx3-dual or cx3-dual-split\n"), "{text}");
-    assert!(text.contains("  hops          1, as in link.one_way_ns of the profile  in 1 series\n"), "{text}");
+    assert!(
+        text.contains("  hops          1, as in link.one_way_ns of the profile  in 1 series\n"),
+        "{text}"
+    );
     // Answered and refused series stand beside each median.
     assert_eq!(line_of(&text, "calibrate")[1..3], ["1", "0"]);
     assert_eq!(line_of(&text, "check")[..4], ["check", "0", "1", "-"]);
@@ -135,8 +144,14 @@ fn mistakes_are_explained_in_a_sentence() {
         ("check none.toml --profile cib", "doorbell: cannot read none.toml: No such file"),
         ("check m.toml --profile cx9", "doorbell: there is no profile cx9; there are "),
         ("check m.toml", "doorbell: "),
-        ("check bad.toml --profile cib", "doorbell: bad.toml:7: unknown key `verbs` of workload; did you mean `verb`?"),
-        ("check m.toml --profile cx", "doorbell: profile cx states no measured_as, so no series is of its NIC: "),
+        (
+            "check bad.toml --profile cib",
+            "doorbell: bad.toml:7: unknown key `verbs` of workload; did you mean `verb`?",
+        ),
+        (
+            "check m.toml --profile cx",
+            "doorbell: profile cx states no measured_as, so no series is of its NIC: ",
+        ),
         ("check m.toml --profile cib --precision 90%", "doorbell: "),
         ("check m.toml --profile cib --plots m.toml", "doorbell: cannot write plots to m.toml: "),
     ] {

@@ -85,12 +85,15 @@ impl MachineFacts {
             source: self.source,
             confidence: None,
             role,
+            role_reason: None,
             notes: None,
             host,
             link_gbps: self.link_gbps,
             links: self.links,
             fabric: self.fabric,
             pcie: self.pcie,
+            system: None,
+            not_run: None,
             workload,
         }
     }

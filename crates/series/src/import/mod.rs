@@ -76,13 +76,9 @@ pub fn perftest(logs: &[NamedText<'_>], about: &About) -> Result<Imported, Schem
         let (runs, notes) = perftest::runs(*log)?;
         imported.notes.extend(notes);
         for run in runs {
-            match perftest::measurement(&run, about)? {
-                Ok((measurement, notes)) => {
-                    imported.notes.extend(notes);
-                    imported.file.series.push(measurement);
-                }
-                Err(left_out) => imported.notes.push(left_out),
-            }
+            let (measurement, notes) = perftest::measurement(&run, about)?;
+            imported.notes.extend(notes);
+            imported.file.series.push(measurement);
         }
     }
     number_ids(&mut imported.file);

@@ -13,17 +13,14 @@ use crate::import::{About, ImportNote, nic_names};
 use doorbell_schema::SchemaError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A series with notes about left-out columns, or a note why the run was left out.
-type Mapped = Result<(Measurement, Vec<ImportNote>), ImportNote>;
-
-/// The series of a run.
+/// The series of a run, with notes about left-out columns.
 ///
 /// # Errors
 /// If the table cannot be a series, or if the NIC is not known.
-pub(in crate::import) fn measurement(run: &PerftestRun, about: &About) -> Result<Mapped, SchemaError> {
-    if let Some(why) = left_out(run) {
-        return Ok(Err(run.note(format!("left out: {why}"))));
-    }
+pub(in crate::import) fn measurement(
+    run: &PerftestRun,
+    about: &About,
+) -> Result<(Measurement, Vec<ImportNote>), SchemaError> {
     let facts = about.facts_for(run.settings.device.as_deref()).map_err(|why| run.error(run.line, why))?;
     let Some(nic) = facts.nic.clone() else {
         let why = "the log does not name the NIC: give --nic, or the output of tools by --devinfo or --lspci";
@@ -47,8 +44,9 @@ pub(in crate::import) fn measurement(run: &PerftestRun, about: &About) -> Result
     setup.tool = Some(run.test.program());
     setup.options = Some(options(run)).filter(|text| !text.is_empty());
     setup.statistic = Some(what.statistic.to_owned());
+    setup.not_run = not_run(run).map(str::to_owned);
     let points = xs.into_iter().zip(values).map(|(x, value)| SeriesPoint { x, value }).collect();
-    Ok(Ok((Measurement { setup, points, columns }, notes)))
+    Ok((Measurement { setup, points, columns }, notes))
 }
 
 impl PerftestRun {
@@ -79,8 +77,8 @@ impl PerftestRun {
     }
 }
 
-/// Why a run cannot be a series: the format has no key for what it does.
-fn left_out(run: &PerftestRun) -> Option<&'static str> {
+/// Why no run of Doorbell can answer the series: no key of the workload states these options.
+fn not_run(run: &PerftestRun) -> Option<&'static str> {
     let RunSettings { events, shared_receive, dual_port, .. } = run.settings;
     [
         (events, "the program sleeps until completions (-e)"),
