@@ -928,7 +928,22 @@ fn limits_and_profiles() {
     let mops = |i: usize| json["limits"][i]["mops"].as_f64().unwrap();
     assert!(mops(0) <= mops(1), "least first: {json}");
     assert!(stdout(&words("limits")).contains("binds"));
-    assert!(stdout(&words("profiles")).contains("cx3"));
+    let list = words("profiles");
+    assert!(stdout(&list).contains("cx3"));
+    // Groups are in the order of their years, and only the first profile of a group shows its year.
+    let first = stdout(&list).lines().skip(2).map(|line| line.split_whitespace().next().unwrap_or_default());
+    let first: Vec<&str> = first.collect();
+    let years = ["2007", "2010", "2011", "cx3-dual", "cx3-dual-split", "2012", "2013", "2016", "cx6", "2021"];
+    assert_eq!(first, years, "{}", stdout(&list));
+    let cx6 = words("profiles cx6");
+    for part in [
+        "cx6 (mlx5): ConnectX-6\nvendor_id 0x02c9, vendor_part_id 4123 (rdma-core",
+        "announced in 2016 (",
+        "There is no profile cx6 yet: only `doorbell run --as cx6` takes it",
+        "ibv_devinfo -vv, firmware 20.37.1700",
+    ] {
+        assert!(stdout(&cx6).contains(part), "{part}: {}", stdout(&cx6));
+    }
     let output = words("profiles cib");
     assert!(stdout(&output).contains("pcie.lanes") && stdout(&output).contains("published"), "{output:?}");
 }

@@ -93,6 +93,10 @@ fn profiles_are_as_their_schema_has_them() {
     for name in doorbell_nic::Profile::names() {
         check("profile", &format!("profiles {name}"));
     }
+    let has_profile = |name: &str| doorbell_nic::Profile::names().any(|known| known == name);
+    for name in doorbell_nic::NicModel::names().filter(|name| !has_profile(name)) {
+        check("nic-model", &format!("profiles {name}"));
+    }
 }
 
 #[test]
