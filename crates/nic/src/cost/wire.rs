@@ -23,6 +23,8 @@ pub struct WireCost {
     /// time of a payload of the MTU.
     pub ahead: u64,
     headers: Headers,
+    /// RETH of the packets of a WRITE after the first.
+    later_reth: u32,
     /// Headers and overhead of every packet.
     every: u32,
     fs_per_byte: u64,
@@ -30,12 +32,13 @@ pub struct WireCost {
 
 impl WireCost {
     pub(super) fn new(link: &Link, generation: Generation) -> WireCost {
-        let headers = *generation.headers();
+        let headers = *generation.headers(link.layer());
         let fs_per_byte = 1_000_000_000_000_000 / link.port_bytes_per_s.max(1);
         WireCost {
             one_way: link.one_way.as_ps(),
             ahead: u64::from(link.mtu) * fs_per_byte / 1000,
             headers,
+            later_reth: if link.reth_in_every_packet { headers.reth } else { 0 },
             every: headers.every + link.packet_overhead,
             fs_per_byte,
         }
@@ -48,7 +51,7 @@ impl WireCost {
         let extended = match packet.kind {
             PacketKind::Send => h.send,
             PacketKind::Write if packet.begins => h.reth,
-            PacketKind::Write => 0,
+            PacketKind::Write => self.later_reth,
             PacketKind::ReadRequest => h.read_request,
             PacketKind::Atomic => h.atomic_eth,
             // The first and the last packet have an AETH.

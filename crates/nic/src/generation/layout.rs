@@ -120,7 +120,7 @@ pub struct Headers {
     pub send: u32,
     /// Datagram extended transport header.
     pub deth: u32,
-    /// RDMA extended transport header, of the first packet of a WRITE.
+    /// RDMA extended transport header of a WRITE, in its first packet or in every packet.
     pub reth: u32,
     /// RDMA extended transport header of a READ request.
     pub read_request: u32,
@@ -178,3 +178,7 @@ pub(super) const INFINIBAND: Headers = Headers {
     atomic_ack_eth: 8,
     imm: 4,
 };
+
+/// RoCEv2 over IPv4: Ethernet header and FCS, IPv4 and UDP headers, base transport header and ICRC in every
+/// packet (InfiniBand Architecture Specification, annex A17). Preamble and gap are no headers.
+pub(super) const ROCE_V2: Headers = Headers { every: 14 + 4 + 20 + 8 + 12 + 4, ..INFINIBAND };

@@ -10,7 +10,7 @@ mod mlx5;
 
 pub use layout::{CompletionLayout, DOORBELL_BYTES, GenerationLayout, Headers, Method, Posting, WqeLayout};
 
-use doorbell_verbs::{Opcode, QpType};
+use doorbell_verbs::{LinkLayer, Opcode, QpType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,9 +69,12 @@ impl Generation {
         &self.layout().posting
     }
 
-    /// The sizes of the generation's packet headers.
-    pub const fn headers(self) -> &'static Headers {
-        &self.layout().headers
+    /// The sizes of the generation's packet headers on this link layer. iWARP has one link layer.
+    pub const fn headers(self, layer: LinkLayer) -> &'static Headers {
+        match layer {
+            LinkLayer::Ethernet if !self.is_iwarp() => &layout::ROCE_V2,
+            LinkLayer::Infiniband | LinkLayer::Ethernet => &self.layout().headers,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use crate::Generation;
-use doorbell_verbs::{Mtu, Span};
+use doorbell_verbs::{LinkLayer, Mtu, Span};
 use serde::Serialize;
 use toml::Spanned;
 
@@ -90,6 +90,12 @@ section! {
         mtu: u32 = "mtu_bytes" Bytes 256..=9000;
         /// One way from port to port: cables and switch.
         one_way: Span = "one_way_ns" Nanoseconds 0..=10000000;
+        /// Whether the link is Ethernet with RoCEv2, instead of InfiniBand. Packets then have the headers of
+        /// RoCEv2 over IPv4.
+        roce: bool = "roce" Flag 0..=1 else 0;
+        /// Whether each packet of a WRITE has a RETH, instead of the first packet alone. The receiver can
+        /// then place packets that come out of order, as with adaptive routing.
+        reth_in_every_packet: bool = "reth_in_every_packet" Flag 0..=1 else 0;
     }
 }
 
@@ -239,6 +245,11 @@ impl Pcie {
 }
 
 impl Link {
+    /// The link layer of the ports.
+    pub const fn layer(&self) -> LinkLayer {
+        if self.roce { LinkLayer::Ethernet } else { LinkLayer::Infiniband }
+    }
+
     /// The path MTU. On iWARP, segments have other sizes. The result is then the largest MTU that is not
     /// above the segment's size.
     pub fn mtu(&self) -> Mtu {

@@ -148,8 +148,13 @@ fn of_measured<'a>(parameter: &'a Parameter, machine: &MeasuredMachine) -> Optio
     match machine.value(&parameter.name) {
         Some(value) if value == parameter.value => None,
         Some(measured) => Some(Difference::Value { parameter, measured }),
-        None => Some(Difference::Added(parameter)),
+        None => Some(added(parameter)),
     }
+}
+
+/// The difference of a parameter that the measured machine lacks.
+fn added(parameter: &Parameter) -> Difference<'_> {
+    set_over(parameter).unwrap_or(Difference::Added(parameter))
 }
 
 /// The difference between a parameter and the host to which the NIC was moved.
@@ -157,7 +162,7 @@ fn of_other_host<'a>(parameter: &'a Parameter, host: &'a OtherHost) -> Option<Di
     match host.values.get(&parameter.name) {
         Some(value) if *value == parameter.value => None,
         Some(own) => Some(Difference::OtherHost { parameter, host: &host.name, own: *own }),
-        None => Some(Difference::Added(parameter)),
+        None => Some(added(parameter)),
     }
 }
 

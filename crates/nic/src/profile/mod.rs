@@ -13,6 +13,7 @@ mod machine;
 mod measured;
 mod parameter;
 mod sections;
+mod shorthand;
 mod sockets;
 mod tcp;
 
@@ -25,5 +26,6 @@ pub use host::Host;
 pub use machine::{OtherHost, Profile};
 pub use measured::{Bounds, Measured, MeasuredMachine, SystemMeasured, VerbsMeasured};
 pub use parameter::{Basis, Parameter, ProfileError, Unit};
+pub use shorthand::{LinkChange, PcieGeneration, PcieSlot};
 pub use sockets::Sockets;
 pub use tcp::Tcp;

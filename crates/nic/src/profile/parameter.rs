@@ -398,6 +398,34 @@ impl<'a> ProfileReader<'a> {
         Ok(value)
     }
 
+    /// Takes one parameter as [`ProfileReader::take`] does. If neither the file nor its base gives the
+    /// parameter, its value is `usual`, and the profile has no such parameter, so the mechanism that the
+    /// parameter describes is off.
+    pub(super) fn take_or<T: FromBase>(
+        &mut self,
+        section: &mut OpenSection,
+        key: &str,
+        unit: Unit,
+        range: RangeInclusive<f64>,
+        usual: f64,
+    ) -> Result<T, ProfileError> {
+        let name = format!("{}.{key}", section.name);
+        if section.entries.contains_key(key) || self.inherited(&name).is_some() {
+            return self.take(section, key, unit, range);
+        }
+        let value = match self.set.as_mut().and_then(|set| set.remove(&name)) {
+            None => usual,
+            Some(value) => {
+                let basis = Basis::Set { instead_of: usual };
+                let parameter =
+                    self.set(Parameter { name, value: usual, unit, basis, base: None }, value, range)?;
+                self.parameters.push(parameter);
+                value
+            }
+        };
+        Ok(T::from_base((value * unit.base()).round()))
+    }
+
     /// A parameter that the file gives.
     fn given(
         &self,
@@ -509,12 +537,19 @@ fn number(value: &toml::Value, unit: Unit) -> Result<f64, &'static str> {
     }
 }
 
-/// Declares a section: its fields with their TOML key, unit and range.
+/// Declares a section: its fields with their TOML key, unit and range. A field with `else` has this value, in
+/// the unit, if neither a file nor its base gives the parameter.
 macro_rules! section {
+    (@take $reader:ident $section:ident $type:ty, $key:literal $unit:ident $low:literal $high:literal) => {
+        $reader.take::<$type>(&mut $section, $key, Unit::$unit, ($low as f64)..=($high as f64))?
+    };
+    (@take $reader:ident $section:ident $type:ty, $key:literal $unit:ident $low:literal $high:literal $usual:literal) => {
+        $reader.take_or::<$type>(&mut $section, $key, Unit::$unit, ($low as f64)..=($high as f64), $usual as f64)?
+    };
     (
         $(#[$meta:meta])*
         $name:ident in $table:literal {
-            $( $(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal $unit:ident $low:literal..=$high:literal; )*
+            $( $(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal $unit:ident $low:literal..=$high:literal $(else $usual:literal)?; )*
         }
     ) => {
         $(#[$meta])*
@@ -522,7 +557,7 @@ macro_rules! section {
         pub struct $name {
             $(
                 $(#[$field_meta])*
-                #[doc = concat!("\n\nTOML: `", $table, ".", $key, "`, ", $low, " to ", $high, ".")]
+                #[doc = concat!("\n\nTOML: `", $table, ".", $key, "`, ", $low, " to ", $high, $("; ", $usual, " if absent", )? ".")]
                 pub $field: $type,
             )*
         }
@@ -531,7 +566,7 @@ macro_rules! section {
             pub(super) fn read(reader: &mut ProfileReader<'_>, section: Option<Spanned<Section>>) -> Result<$name, ProfileError> {
                 let mut section = reader.section($table, section);
                 let read = $name {
-                    $( $field: reader.take::<$type>(&mut section, $key, Unit::$unit, ($low as f64)..=($high as f64))?, )*
+                    $( $field: section!(@take reader section $type, $key $unit $low $high $($usual)?), )*
                 };
                 reader.finish(section)?;
                 Ok(read)

@@ -87,6 +87,10 @@ impl Sections {
             let message = format!("link.mtu_bytes is {}, but must be 256, 512, 1024, 2048 or 4096", link.mtu);
             return Err(reader.error(link_at, message));
         }
+        if generation.is_iwarp() && link.roce {
+            let message = format!("link.roce is true, but {generation} speaks iWARP");
+            return Err(reader.error(link_at, message));
+        }
         let nic_at = self.nic.as_ref().map_or(0, |nic| nic.span().start);
         let nic = Nic::read(&mut reader, self.nic)?;
         if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {

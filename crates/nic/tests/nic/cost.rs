@@ -1,7 +1,7 @@
 //! Costs of single things.
 
 use doorbell_nic::cost::{Costs, MessageShape, PacketKind, PacketShape, Wqe};
-use doorbell_nic::{Generation, PostShape, Profile};
+use doorbell_nic::{Generation, LinkChange, PostShape, Profile};
 use doorbell_transport::{AtomicOp, Body, Deth, PacketPart, Reth, Syndrome};
 use doorbell_verbs::{LinkLayer, Opcode, QpType};
 use proptest::prelude::*;
@@ -71,13 +71,60 @@ fn a_packet_has_the_bytes_that_the_protocol_gives_it() {
                     body,
                     payload_len,
                 };
-                let protocol = packet.wire_bytes(LinkLayer::Infiniband) + profile.device.link.packet_overhead;
                 let seen = seen(&packet);
-                assert_eq!(Costs::new(&profile).wire.bytes(&seen), protocol, "{packet:?}");
+                for layer in [LinkLayer::Infiniband, LinkLayer::Ethernet] {
+                    let mut profile = profile.clone();
+                    profile.device.link.roce = layer == LinkLayer::Ethernet;
+                    let protocol = packet.wire_bytes(layer) + profile.device.link.packet_overhead;
+                    assert_eq!(Costs::new(&profile).wire.bytes(&seen), protocol, "{packet:?}");
+                }
                 assert_eq!(seen.is_answer(), packet.is_answer(), "{packet:?}");
             }
         }
     }
+}
+
+/// Cib's NIC with this link.
+fn with_link(link: &str, more: &[(&'static str, f64)]) -> Profile {
+    let cib = Profile::named("cib").unwrap();
+    let link: LinkChange = link.parse().unwrap();
+    let all = link.settings(&cib.device.link).chain(more.iter().copied());
+    cib.with_set(&all.map(|(name, value)| (name.to_owned(), value)).collect()).unwrap()
+}
+
+/// RoCEv2: 62 bytes of headers, 20 bytes of preamble and gap, and 16 bytes of RETH in the first packet of a
+/// WRITE, or in each. With an MTU of 1024 bytes, 4 KiB take 4 packets.
+#[test]
+fn writes_over_roce_have_the_goodput_that_their_headers_leave() {
+    let mtu = |bytes: f64| ("link.mtu_bytes", bytes);
+    let everywhere = ("link.reth_in_every_packet", 1.0);
+    for (size, more, packets, goodput) in [
+        (4096, vec![mtu(1024.0)], 4 * (1024 + 82) + 16, 92.25),
+        (65536, vec![mtu(4096.0)], 16 * (4096 + 82) + 16, 98.01),
+        (65536, vec![mtu(4096.0), everywhere], 16 * (4096 + 82 + 16), 97.66),
+    ] {
+        let profile = with_link("100roce", &more);
+        let sent = profile.request_on_link(Opcode::Write, QpType::Rc, size);
+        assert_eq!(sent.bytes, packets, "{size} {more:?}");
+        let seconds = Costs::new(&profile).wire.time(sent.bytes) as f64 / 1e12;
+        let gbps = f64::from(size) * 8.0 / seconds / 1e9;
+        assert!((gbps - goodput).abs() < 0.005, "{size} {more:?}: {gbps} Gb/s");
+    }
+}
+
+/// Answers, SENDs and READ requests have the same headers with RETHs in every packet of a WRITE.
+#[test]
+fn a_reth_in_every_packet_is_one_of_writes() {
+    let [usual, every] =
+        [vec![], vec![("link.reth_in_every_packet", 1.0)]].map(|more| with_link("ib", &more));
+    for (opcode, size) in [(Opcode::Send, 9000), (Opcode::Read, 9000), (Opcode::FetchAdd, 8)] {
+        let of = |p: &Profile| {
+            (p.request_on_link(opcode, QpType::Rc, size), p.response_on_link(opcode, QpType::Rc, size))
+        };
+        assert_eq!(of(&usual), of(&every), "{opcode:?}");
+    }
+    let of = |p: &Profile| p.request_on_link(Opcode::Write, QpType::Rc, 9000).bytes;
+    assert_eq!(of(&every) - of(&usual), 2 * 16, "two packets follow the first");
 }
 
 #[test]

@@ -575,6 +575,30 @@ fn a_parameter_can_be_set() {
     assert_eq!(hierarchy.map(|h| h.write_ways), Some(2));
 }
 
+/// A parameter that a profile may lack is no parameter of the profile until it is given or set.
+#[test]
+fn a_parameter_of_a_mechanism_that_is_off_can_be_set_and_given() {
+    let cib = profile("cib");
+    let of = |p: &Profile| p.parameters.iter().find(|p| p.name == "link.roce").map(|p| p.note());
+    assert_eq!((cib.device.link.roce, of(&cib)), (false, None));
+    let mine = set(&cib, &[("link.roce", 1.0)]).unwrap();
+    assert_eq!((mine.device.link.roce, of(&mine).as_deref()), (true, Some("set by you, instead of 0")));
+    let said: Vec<String> = mine.differences().iter().map(ToString::to_string).collect();
+    assert_eq!(said, ["link.roce is set by you to true, instead of false"]);
+    assert_eq!(set(&mine, &[("link.roce", 0.0)]).unwrap().device, cib.device);
+    let error = set(&cib, &[("link.roce", 2.0)]).unwrap_err();
+    assert_eq!(error, "set: link.roce is 2, but must be true or false");
+    let error = set(&profile("e7520-t4"), &[("link.roce", 1.0)]).unwrap_err();
+    assert_eq!(error, "set: link.roce is true, but cxgb4 speaks iWARP");
+    let given = "[link]\nroce = { value = true, basis = \"published\", source = \"its label\" }\n";
+    let file = Profile::parse("mine.toml", &BASED.replace("[link]\n", given)).unwrap();
+    assert_eq!((file.device.link.roce, of(&file).as_deref()), (true, Some("its label")));
+    let based = BASED.replace("\"cx3\"", "\"cib\"").replace("[link]\n", given);
+    let differences = Profile::parse("mine.toml", &based).unwrap();
+    let differences: Vec<String> = differences.differences().iter().map(ToString::to_string).collect();
+    assert!(differences.contains(&"link.roce is not a parameter of the measured machine".to_owned()));
+}
+
 #[test]
 fn every_parameter_can_be_set_by_its_name_to_its_value() {
     for name in Profile::names() {
