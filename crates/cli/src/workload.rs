@@ -79,6 +79,8 @@ pub(crate) fn rows(profiles: &Profiles, w: &Resolved) -> Vec<(&'static str, Stri
     };
     let mut rows = if w.has_groups() { Vec::new() } else { vec![("profile", w.profile.clone())] };
     rows.extend(w.host.clone().map(|host| ("host", host)));
+    rows.extend(w.pcie.map(|slot| ("PCIe", slot.to_string())));
+    rows.extend(w.link.map(|link| ("link", link.to_string())));
     rows.extend(set(w).map(|set| ("set by you", set)));
     let ports = w.ports.map(|ports| ("ports", ports.to_string()));
     if w.has_classes() {

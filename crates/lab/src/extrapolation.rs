@@ -282,6 +282,7 @@ mod tests {
             "verb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 30\nwindow = 16",
             "verb = \"fetch-add\"\ncounters = 4096",
             "host = \"e5-2683-v3\"",
+            "pcie = \"gen3x16\"\nlink = \"54.54ib\"",
             "profile = \"cx\"\npattern = \"inbound\"",
             "profile = \"cx3\"\nverb = \"read\"\npattern = \"all-to-all\"\nmachines = 6\nqps = 6",
             "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1",
@@ -339,6 +340,18 @@ mod tests {
                 "profile cib has no inbound measurement of SEND over UD".into(),
             ),
             ("host = \"e7520\"", "cib on e7520 is not the measured machine".into()),
+            (
+                "pcie = \"gen4x16\"",
+                "pcie.lane_mb_per_s is 1969.2 MB/s, but the measurements support 984.6 MB/s".into(),
+            ),
+            (
+                "link = \"100\"",
+                "link.port_rate_gbps is 100 Gb/s, but the measurements support 54.54 Gb/s".into(),
+            ),
+            (
+                "system = \"rpc-sequencer\"\nclients = 70\ncores = 1\nqueues = 1\npcie = \"gen3x8\"",
+                "pcie.lanes is 8, but the measurements support 16".into(),
+            ),
             ("[set]\ntx.send_ns = 20", "tx.send_ns is 20 ns, but the measurements support 50.7 ns".into()),
             ("profile = \"e7520-t4\"", "profile e7520-t4 has no measurement of SEND over RC".into()),
             (

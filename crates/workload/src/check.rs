@@ -6,7 +6,7 @@ use crate::taking::{Taking, cores, inlined, least, mtu, ports, rd_atomic};
 use crate::{Pattern, Profiles, QueueLimits, Queues, Window, Workload, WorkloadError, topology};
 use doorbell_nic::Profile;
 use doorbell_schema::{Arrivals, Duration};
-use doorbell_verbs::{QpType, Span};
+use doorbell_verbs::{LinkLayer, QpType, Span};
 
 /// Maximum number of threads of a run. A thread's stack and the stack's guard page are two memory mappings.
 /// Linux allows a process 65530 mappings.
@@ -46,6 +46,18 @@ pub(crate) fn check_together(classes: &[Resolved]) -> Result<(), WorkloadError> 
         return invalid("the regions of all classes take more than 4 GiB together".into());
     }
     Ok(())
+}
+
+/// Checks that all machines have one link layer.
+fn check_layers(all: &[&Profile]) -> Result<(), WorkloadError> {
+    let of = |layer: LinkLayer| all.iter().find(|profile| profile.device.link.layer() == layer);
+    match (of(LinkLayer::Infiniband), of(LinkLayer::Ethernet)) {
+        (Some(ib), Some(roce)) => invalid(format!(
+            "a machine of profile {} has InfiniBand, but a machine of profile {} has RoCE",
+            ib.name, roce.name
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl Workload {
@@ -177,7 +189,7 @@ impl Resolved {
         }
         let iwarp: Vec<&&Profile> =
             taking.all.iter().filter(|profile| profile.device.generation.is_iwarp()).collect();
-        let Some(first) = iwarp.first() else { return Ok(()) };
+        let Some(first) = iwarp.first() else { return check_layers(&taking.all) };
         if let Some(other) = taking.all.iter().find(|profile| !profile.device.generation.is_iwarp()) {
             return invalid(format!(
                 "a machine of profile {} speaks iWARP, but a machine of profile {} does not",

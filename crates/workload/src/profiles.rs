@@ -1,9 +1,11 @@
 //! The profiles of the machines of a run.
 
+use crate::error::invalid;
 use crate::{MachineGroup, Resolved, Workload, WorkloadError};
-use doorbell_nic::{More, Profile, ProfileError};
+use doorbell_nic::{LinkChange, More, PcieSlot, Profile, ProfileError};
 use doorbell_schema::Settings;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The profiles of the machines of a run: one for each group of like machines, in the order of machine
 /// numbers.
@@ -79,34 +81,69 @@ impl Profiles {
 }
 
 impl Workload {
-    /// Name or path of the workload's host, if it is not the profile's own. With groups, the host of the
-    /// first group.
-    fn host_name(&self) -> Option<&str> {
-        let of_group = || self.machine.as_ref()?.first()?.host.as_deref();
-        self.host.as_deref().or_else(of_group).map(Profile::canonical_host)
+    /// The changes of the workload's profile. With groups, the changes of the first group.
+    fn changes(&self) -> Changes<'_> {
+        match self.machine.as_ref().and_then(|groups| groups.first()) {
+            Some(group) => group.changes(),
+            None => Changes {
+                host: self.host.as_deref(),
+                pcie: self.pcie,
+                link: self.link,
+                set: self.set.as_ref(),
+            },
+        }
     }
 
     /// Loads the profiles of the workload's machines.
     pub fn load_profiles(&self) -> Result<Profiles, WorkloadError> {
         self.check_groups()?;
-        let of_group = || self.machine.as_ref()?.first()?.set.as_ref();
-        let set = self.set.as_ref().or_else(of_group);
-        let first = load(self.profile_name(), self.host_name(), set)?;
+        let first = load(self.profile_name(), &self.changes())?;
         let others = self.machine.iter().flatten().skip(1);
-        let others = others.map(MachineGroup::canonical);
-        let others = others.map(|g| load(&g.profile, g.host.as_deref(), g.set.as_ref()));
+        let others = others.map(|group| load(Profile::canonical(&group.profile), &group.changes()));
         Ok(Profiles::of_groups(first, others.collect::<Result<_, _>>()?))
     }
 }
 
-/// The profile of this name, in `host` if that is given, and with the parameters in `set`.
-fn load(profile: &str, host: Option<&str>, set: Option<&Settings>) -> Result<Profile, ProfileError> {
+/// The options that change a profile.
+struct Changes<'a> {
+    /// Name or path of another host.
+    host: Option<&'a str>,
+    pcie: Option<PcieSlot>,
+    link: Option<LinkChange>,
+    /// Parameters to override. They come last.
+    set: Option<&'a Settings>,
+}
+
+impl MachineGroup {
+    fn changes(&self) -> Changes<'_> {
+        Changes { host: self.host.as_deref(), pcie: self.pcie, link: self.link, set: self.set.as_ref() }
+    }
+}
+
+/// The profile of this name, with these changes.
+fn load(profile: &str, changes: &Changes<'_>) -> Result<Profile, WorkloadError> {
     let profile = Profile::named_or_file(profile)?;
-    let profile = match host {
-        Some(host) => profile.on_host(host)?,
+    let profile = match changes.host {
+        Some(host) => profile.on_host(Profile::canonical_host(host))?,
         None => profile,
     };
-    set.map_or(Ok(profile.clone()), |set| with_set(&profile, set))
+    let link = changes.link.map(|link| link_settings(&profile, link)).transpose()?;
+    let short = changes.pcie.into_iter().flat_map(PcieSlot::settings).chain(link.into_iter().flatten());
+    let mut all: BTreeMap<String, f64> = short.map(|(name, value)| (name.to_owned(), value)).collect();
+    all.extend(changes.set.into_iter().flatten().map(|(name, number)| (name.clone(), number.get())));
+    if all.is_empty() { Ok(profile) } else { Ok(profile.with_set(&all)?) }
+}
+
+/// The parameters that a link sets over those of a profile.
+fn link_settings(
+    profile: &Profile,
+    link: LinkChange,
+) -> Result<impl Iterator<Item = (&'static str, f64)> + use<>, WorkloadError> {
+    if link.names_layer() && profile.device.generation.is_iwarp() {
+        let name = &profile.name;
+        return invalid(format!("link is {link}, but profile {name} is an iWARP NIC: give its rate alone"));
+    }
+    Ok(link.settings(&profile.device.link))
 }
 
 /// A profile with these parameters set.

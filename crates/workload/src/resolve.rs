@@ -63,6 +63,8 @@ impl Workload {
         let filled = Workload {
             profile: Some(self.profile_name().to_owned()),
             host: self.host.as_deref().map(|host| Profile::canonical_host(host).to_owned()),
+            pcie: self.pcie,
+            link: self.link,
             set: self.set.clone(),
             machine: self.machine.as_ref().map(|all| all.iter().map(MachineGroup::canonical).collect()),
             class: None,

@@ -2,6 +2,7 @@
 
 use crate::workload::{MachineGroup, Workload, ranges};
 use crate::{Addresses, Item, Mix, Pattern, Pieces, Verb, Window};
+use doorbell_nic::{LinkChange, PcieSlot};
 use doorbell_schema::{Arrivals, Duration, Settings, Share, Until};
 use doorbell_verbs::{Opcode, PageSize, QpType};
 use serde::Deserialize;
@@ -20,6 +21,10 @@ pub struct Resolved {
     pub profile: String,
     /// Host that holds the NIC, if it is not the profile's own.
     pub host: Option<String>,
+    /// Slot of the NICs, if it is not the profile's own.
+    pub pcie: Option<PcieSlot>,
+    /// Change of the profile's link, if there is one.
+    pub link: Option<LinkChange>,
     /// Overridden parameters of the profile, by their names.
     pub set: Option<Settings>,
     /// Groups of like machines in the order of their numbers, if machines differ.

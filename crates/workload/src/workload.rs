@@ -4,7 +4,7 @@ use crate::error::{WorkloadError, invalid};
 use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
 use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window, keys};
-use doorbell_nic::Profile;
+use doorbell_nic::{LinkChange, PcieSlot, Profile};
 use doorbell_schema::{
     Arrivals, Duration, Field, Flag, Given, Schema, Settings, Share, Until, Value, schema,
 };
@@ -18,6 +18,12 @@ use std::path::Path;
 const TRANSPORTS: &[&str] = &["rc", "uc", "ud"];
 /// Description of a host.
 const HOST: &str = "Host that holds the NIC: a host's name, such as e7520, or a profile with this host";
+/// Description of the slot of a NIC.
+const PCIE: &str = "PCIe generation, 1 to 6, and lanes of the NICs' slots, such as gen4x16; generation 6 is in \
+     FLIT mode";
+/// Description of another link.
+const LINK: &str = "Rate of the link after encoding in Gb/s, its fabric (ib or roce), or both, such as 200, \
+     roce or 100roce";
 /// Description of parameters that are set.
 const SET: &str = "Parameters of the profile to override, by their names in `doorbell profiles NAME`, such \
      as tx.send_ns=20";
@@ -35,6 +41,12 @@ pub struct MachineGroup {
     /// The host that holds the NIC, if it is not the profile's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The slot of the NIC, if it is not the profile's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<PcieSlot>,
+    /// The change of the profile's link, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkChange>,
     /// Parameters of the profile to override, each in its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<Settings>,
@@ -51,6 +63,8 @@ impl MachineGroup {
             .named(Workload::profile.key, "Built-in profile or path of a profile's TOML file"),
         Field::count(1, ANY).usual("1").named("count", "Number of machines"),
         Field::text().usual("the profile's own").named(Workload::host.key, HOST),
+        Field::text().usual("the profile's own").named(Workload::pcie.key, PCIE),
+        Field::text().usual("the profile's own").named(Workload::link.key, LINK),
         Field::settings().usual("none").named(Workload::set.key, SET),
     ];
 
@@ -74,11 +88,16 @@ schema! {
     profile: String = Field::text().synonyms(&["nic", "card", "hca", "rnic"]).shown("NAME").usual("cib"),
     /// Host that holds the NIC: a host's name, such as e7520, or a profile with this host.
     host: String | absent = Field::text().shown("NAME").usual("the profile's own"),
+    /// PCIe generation, 1 to 6, and lanes of the NICs' slots, such as gen4x16; generation 6 is in FLIT mode.
+    pcie: PcieSlot | absent = Field::text().shown("SLOT").usual("the profile's own"),
+    /// Rate of the link after encoding in Gb/s, its fabric (ib or roce), or both, such as 200, roce or
+    /// 100roce.
+    link: LinkChange | absent = Field::text().shown("LINK").usual("the profile's own"),
     /// Parameters of the profile to override, by their names in `doorbell profiles NAME`, such as
     /// tx.send_ns=20.
     set: Settings | absent = Field::settings().usual("none"),
     /// If machines differ: groups of like machines in the order of their numbers, instead of profile, host,
-    /// set and machines.
+    /// pcie, link, set and machines.
     machine: Vec<MachineGroup> | absent = Field::tables(MachineGroup::FIELDS).usual("one group"),
     /// If threads differ: classes of like threads in the order of their numbers, instead of threads; a class
     /// inherits the other options of the workload.
@@ -479,6 +498,15 @@ impl Workload {
         }
         if let Some(host) = &self.host {
             return invalid(format!("host is {host}, but the workload's [[machine]] tables name the hosts"));
+        }
+        let changes = [
+            (Workload::pcie.key, self.pcie.map(|slot| slot.to_string())),
+            (Workload::link.key, self.link.map(|link| link.to_string())),
+        ];
+        if let Some((key, value)) = changes.into_iter().find_map(|(key, value)| Some((key, value?))) {
+            return invalid(format!(
+                "{key} is {value}, but machines differ: set it in the workload's [[machine]] tables"
+            ));
         }
         if let Some((name, number)) = self.set.iter().flatten().next() {
             return invalid(format!(
@@ -905,6 +933,52 @@ pub(crate) mod tests {
             ["size = 401\ninline = true", "pattern = \"inbound\"\ntransport = \"rc\"\ninline_recv = true"]
         {
             from(&format!("{toml}\n{MIXED}")).expect(toml);
+        }
+    }
+
+    #[test]
+    fn slots_and_links_are_parameters_that_are_set() {
+        let loaded = |toml: &str| {
+            let workload = Workload::from_toml("w.toml", toml)?;
+            Ok::<_, WorkloadError>((workload.load_profiles()?, workload))
+        };
+        let set = |profile: &Profile| -> Vec<String> {
+            profile.set().map(|p| format!("{}={}", p.name, p.value)).collect()
+        };
+        for (toml, wanted) in [
+            ("pcie = \"gen4x16\"", "pcie.lanes=16 pcie.lane_mb_per_s=1969.2"),
+            ("pcie = \"GEN5x4\"", "pcie.lanes=4 pcie.lane_mb_per_s=3938.5"),
+            ("link = \"200\"", "link.port_rate_gbps=200"),
+            ("link = \"200ib\"", "link.port_rate_gbps=200"),
+            ("link = \"100RoCE\"", "link.port_rate_gbps=100 link.packet_overhead_bytes=20 link.roce=1"),
+            // Parameters that are set by their names come last.
+            ("link = \"100\"\nset = { link.port_rate_gbps = 99 }", "link.port_rate_gbps=99"),
+            ("profile = \"e7520-t4\"\nlink = \"40\"", "link.port_rate_gbps=40"),
+            ("host = \"e7520\"\npcie = \"gen1x1\"", "pcie.lanes=1 pcie.lane_mb_per_s=250"),
+        ] {
+            let (profiles, workload) = loaded(toml).expect(toml);
+            assert_eq!(set(profiles.first()).join(" "), wanted, "{toml}");
+            let json = serde_json::to_string(&workload.resolve(&profiles).expect(toml)).unwrap();
+            let again = Workload::from_json("w", &json).unwrap();
+            assert_eq!(again.load_profiles().unwrap(), profiles, "{json}");
+        }
+        let of_group = "[[machine]]\nprofile = \"cib\"\n[[machine]]\nprofile = \"cx3\"\nlink = \"10\"\npcie = \"gen4x4\"";
+        let (profiles, _) = loaded(of_group).unwrap();
+        let each: Vec<usize> = profiles.all().map(|profile| set(profile).len()).collect();
+        assert_eq!(each, [0, 3]);
+        let roce = of_group.replace("\"10\"", "\"roce\"");
+        for (toml, part) in [
+            ("pcie = \"gen7x16\"", "pcie is `gen7x16`, but must be a generation from 1 to 6 and"),
+            ("link = \"fast\"", "link is `fast`, but must be Gb/s after encoding"),
+            ("link = \"0\"", "set: link.port_rate_gbps is 0, not within 0.1 to 3200"),
+            ("link = 100", "link is 100, but must be a text"),
+            ("profile = \"e7520-t4\"\nlink = \"10roce\"", "link is 10roce, but profile e7520-t4 is an iWARP"),
+            (&format!("link = \"10\"\n{of_group}"), "link is 10, but machines differ: set it in"),
+            (&format!("pcie = \"gen3x8\"\n{of_group}"), "pcie is gen3x8, but machines differ"),
+            (&roce, "a machine of profile cib has InfiniBand, but a machine of profile cx3 has RoCE"),
+        ] {
+            let error = from(toml).expect_err(toml).to_string();
+            assert!(error.contains(part) && !error.contains('\n'), "{toml}: {error}");
         }
     }
 

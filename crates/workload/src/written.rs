@@ -19,6 +19,8 @@ impl Resolved {
         Workload {
             profile: Some(self.profile.clone()),
             host: self.host.clone(),
+            pcie: self.pcie,
+            link: self.link,
             set: self.set.clone(),
             machine: self.machine.clone(),
             class: self.tables(),
@@ -152,6 +154,8 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
         counters: counters.map(|(count, stride)| AtomicCounters { count, stride }),
         profile: filled(written.profile, "profile")?,
         host: written.host,
+        pcie: written.pcie,
+        link: written.link,
         set: written.set,
         machine: written.machine,
         transport: filled(written.transport, "transport")?,

@@ -50,6 +50,12 @@ pub(super) fn text(told: &Told<'_, Outcome>, of: &OfSystem, asked: &SystemWorklo
     for row in decided(asked, w) {
         rows.insert(0, row);
     }
+    if let Some(link) = w.link {
+        rows.insert(0, ("link", link.to_string()));
+    }
+    if let Some(slot) = w.pcie {
+        rows.insert(0, ("PCIe", slot.to_string()));
+    }
     if let Some(set) = &w.set {
         rows.insert(0, ("set by you", report::settings(set)));
     }

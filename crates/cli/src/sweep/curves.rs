@@ -137,7 +137,9 @@ fn profile(sweep: &Sweep) -> String {
         None => vec![own.unwrap_or_else(|| Workload::default().profile_name().to_owned())],
     };
     names.dedup();
-    let set = if sweep.workload.contains_key(Workload::set.key) { ", with changed parameters" } else { "" };
+    let changes = [Workload::pcie.key, Workload::link.key, Workload::set.key];
+    let changed = changes.iter().any(|key| sweep.workload.contains_key(*key));
+    let set = if changed { ", with changed parameters" } else { "" };
     format!("{}{set}", names.join(" and "))
 }
 

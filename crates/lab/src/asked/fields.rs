@@ -51,8 +51,25 @@ static LOAD: Field = Field::share(Share::of_millionths(100), Share::of_percent(1
 );
 
 /// Fields that select a system and its machines. Every system has them besides its own parameters.
-pub const SYSTEM_SELECTORS: [&str; 5] =
-    [keys::SYSTEM, keys::DESIGN, Workload::profile.key, Workload::host.key, Workload::set.key];
+pub const SYSTEM_SELECTORS: [&str; 7] = [
+    keys::SYSTEM,
+    keys::DESIGN,
+    Workload::profile.key,
+    Workload::host.key,
+    Workload::pcie.key,
+    Workload::link.key,
+    Workload::set.key,
+];
+
+/// The options that name and change the machines, among the given ones.
+pub(super) fn of_machines(given: &Given) -> Result<Workload, String> {
+    let mut only = given.clone();
+    let others = given.keys().filter(|key| !SYSTEM_SELECTORS.contains(key)).collect::<Vec<_>>();
+    others.into_iter().for_each(|key| drop(only.remove(key)));
+    let mut machines = Workload::default();
+    machines.apply(&only)?;
+    Ok(machines)
+}
 
 /// All fields: first the fields of verbs workloads and the load, then the fields that only systems have.
 pub fn fields() -> Vec<&'static Field> {

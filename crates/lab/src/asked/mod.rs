@@ -132,19 +132,15 @@ impl Asked {
         check_end(given)?;
         check_load(given)?;
         let Some(entry) = system_of(given)? else { return Asked::verbs(given) };
-        let name = read(given, Workload::profile.key)?;
-        let name = name.unwrap_or_else(|| Workload::default().profile_name().to_owned());
-        let host = read(given, Workload::host.key)?.map(|host| Profile::canonical_host(&host).to_owned());
-        let mut machines = Workload::default();
-        (machines.profile, machines.host) = (Some(Profile::canonical(&name).to_owned()), host);
-        machines.set = given.read(Workload::set.key).map_err(WorkloadError::Invalid)?;
+        let machines = fields::of_machines(given).map_err(WorkloadError::Invalid)?;
+        let host = machines.host.as_deref().map(|host| Profile::canonical_host(host).to_owned());
+        let machines = Workload { profile: Some(machines.profile_name().to_owned()), host, ..machines };
         let profiles = machines.load_profiles()?;
         let profile = profiles.first();
-        let mut system =
+        let system =
             SystemWorkload::of(entry.with(&usual_on(profile, entry, given)).map_err(WorkloadError::Invalid)?);
         system.check(profile)?;
-        (system.profile, system.host, system.set) = (machines.profile, machines.host, machines.set);
-        Ok(Asked::System(system, Box::new(profiles)))
+        Ok(Asked::System(system.on(machines), Box::new(profiles)))
     }
 
     /// Names of the profiles and hosts in the request, as the user wrote them.
@@ -195,14 +191,14 @@ mod tests {
             let named = Workload {
                 profile: Some("cx3".into()),
                 host: Some("e5-2683-v3".into()),
+                pcie: Some("gen4x16".parse().unwrap()),
+                link: Some("100roce".parse().unwrap()),
                 set,
                 ..Workload::default()
             };
             let profiles = named.load_profiles().unwrap();
             let usual = usual_on(profiles.first(), entry, &Given::default());
-            let mut system = SystemWorkload::of(entry.with(&usual).unwrap());
-            (system.profile, system.host, system.set) =
-                (named.profile.clone(), named.host.clone(), named.set.clone());
+            let system = SystemWorkload::of(entry.with(&usual).unwrap()).on(named);
             let json = serde_json::to_string(&system).unwrap();
             let given = Given::from_json("w", &json, &fields()).unwrap();
             assert_eq!(Asked::of(&given).unwrap(), Asked::System(system, Box::new(profiles)));

@@ -1,8 +1,8 @@
 //! A system with its parameters, and the profile of its machines.
 
-use super::fields::fields;
+use super::fields::{fields, of_machines};
 use crate::vector_io;
-use doorbell_nic::{Profile, counted};
+use doorbell_nic::{LinkChange, PcieSlot, Profile, counted};
 use doorbell_programs::steady::Wanted;
 use doorbell_programs::systems::{self, SYSTEMS, Simulated, SystemEntry, simulated};
 use doorbell_programs::worker::Due;
@@ -28,6 +28,10 @@ pub struct SystemWorkload {
     pub profile: Option<String>,
     /// Host of the NICs, if it is not the profile's own.
     pub host: Option<String>,
+    /// Slot of the NICs, if it is not the profile's own.
+    pub pcie: Option<PcieSlot>,
+    /// Change of the profile's link, if there is one.
+    pub link: Option<LinkChange>,
     /// Profile parameters with values that differ from the profile.
     pub set: Option<Settings>,
     system: Arc<dyn Simulated>,
@@ -45,7 +49,7 @@ impl SystemWorkload {
     /// A system on machines of the usual profile.
     pub fn of(system: Arc<dyn Simulated>) -> SystemWorkload {
         let shape = Arc::new(system.shape());
-        SystemWorkload { profile: None, host: None, set: None, system, shape }
+        SystemWorkload { profile: None, host: None, pcie: None, link: None, set: None, system, shape }
     }
 
     /// In words, the span that a latency covers, if this is not the time from the start to the end of an
@@ -144,10 +148,16 @@ impl SystemWorkload {
         self.shape.begin() - Time::START
     }
 
-    /// Replaces the system, and keeps the profile, host and settings.
+    /// This system on the machines that a workload names, with their changes.
+    pub(super) fn on(self, machines: Workload) -> SystemWorkload {
+        let Workload { profile, host, pcie, link, set, .. } = machines;
+        SystemWorkload { profile, host, pcie, link, set, ..self }
+    }
+
+    /// Replaces the system, and keeps its machines.
     fn with(&self, system: Arc<dyn Simulated>) -> SystemWorkload {
-        let (profile, host, set) = (self.profile.clone(), self.host.clone(), self.set.clone());
-        SystemWorkload { profile, host, set, ..SystemWorkload::of(system) }
+        let shape = Arc::new(system.shape());
+        SystemWorkload { system, shape, ..self.clone() }
     }
 
     /// Returns the system with other measurement times.
@@ -295,10 +305,10 @@ impl SystemWorkload {
 
 impl PartialEq for SystemWorkload {
     fn eq(&self, other: &SystemWorkload) -> bool {
-        let of = |w: &SystemWorkload| {
-            (w.profile.clone(), w.host.clone(), w.set.clone(), w.system.name(), w.system.values())
-        };
-        of(self) == of(other)
+        let machines =
+            |w: &SystemWorkload| (w.profile.clone(), w.host.clone(), w.pcie, w.link, w.set.clone());
+        let system = |w: &SystemWorkload| (w.system.name(), w.system.values());
+        machines(self) == machines(other) && system(self) == system(other)
     }
 }
 
@@ -307,8 +317,10 @@ impl Serialize for SystemWorkload {
         let name = Some(Value::Text(self.system.name().to_owned()));
         let profile = self.profile.clone().map(|name| (Workload::profile.key, Some(Value::Text(name))));
         let host = self.host.clone().map(|name| (Workload::host.key, Some(Value::Text(name))));
+        let changes =
+            [(Workload::pcie.key, Value::of(&self.pcie)), (Workload::link.key, Value::of(&self.link))];
         let set = self.set.clone().map(|set| (Workload::set.key, Some(Value::Settings(set))));
-        let told = [(keys::SYSTEM, name)].into_iter().chain(profile).chain(host).chain(set);
+        let told = [(keys::SYSTEM, name)].into_iter().chain(profile).chain(host).chain(changes).chain(set);
         let own = told.chain(self.system.values());
         serializer.collect_map(own.filter_map(|(key, value)| Some((key, value?))))
     }
@@ -321,7 +333,7 @@ impl JsonSchema for SystemWorkload {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let named = [&Workload::profile, &Workload::host, &Workload::set];
+        let named = [&Workload::profile, &Workload::host, &Workload::pcie, &Workload::link, &Workload::set];
         let named = named.map(|field| (field, Presence::OrAbsent));
         let one = |entry: &SystemEntry| {
             // The JSON may lack a parameter that has no usual value.
@@ -349,12 +361,11 @@ impl<'de> Deserialize<'de> for SystemWorkload {
         let given = Given::from_json("", &json.to_string(), &fields()).map_err(D::Error::custom)?;
         let read = |key| given.read::<String>(key).map_err(D::Error::custom);
         let name = read(keys::SYSTEM)?.unwrap_or_default();
-        let (profile, host) = (read(Workload::profile.key)?, read(Workload::host.key)?);
         let entry =
             systems::entry(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is not a system")))?;
-        let set = given.read(Workload::set.key).map_err(D::Error::custom)?;
+        let machines = of_machines(&given).map_err(D::Error::custom)?;
         let system = entry.with(&given).map_err(D::Error::custom)?;
-        Ok(SystemWorkload { profile, host, set, ..SystemWorkload::of(system) })
+        Ok(SystemWorkload::of(system).on(machines))
     }
 }
 

@@ -182,6 +182,8 @@ mod tests {
             ("verb=READ,cas", "read compare-swap"),
             ("profile=CX3,cib,./CX3.toml", "cx3 cib ./CX3.toml"),
             ("host=E5-2450,e7520", "e5-2450 e7520"),
+            ("pcie=gen3x16,gen4x16", "gen3x16 gen4x16"),
+            ("link=100ib,200roce", "100ib 200roce"),
             ("size=0,4..16*2,100", "0 4 8 16 100"),
             ("verb=read,write", "read write"),
             ("inline=true,false", "true false"),

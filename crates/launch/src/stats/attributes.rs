@@ -105,6 +105,8 @@ fn of_init_attr() -> Vec<(&'static str, Kept)> {
 const WORKLOAD: &[(&str, Kept)] = &[
     ("profile", Posts),
     ("host", No("the user names a host only for a simulation")),
+    ("pcie", No("the user names a slot only for a simulation")),
+    ("link", No("the user names a link only for a simulation")),
     ("set", Posts),
     ("machine", No("the software NIC has one profile for all machines")),
     ("class", Together),
