@@ -76,6 +76,8 @@ fn mix(profile: &Profile, io: &VectorCalls, strategy: Strategy, copying: Span) -
         max_rd_atomic: u32::MAX,
         counters: 1,
         counter_stride: 8,
+        device_memory: false,
+        one_address: false,
         inline_recv: false,
         recv_batch: 1,
         think: copying,

@@ -25,10 +25,10 @@ pub use generation::{Generation, Method};
 pub use parts::{LatencyPart, NicCache, Part};
 pub use pattern::Pattern;
 pub use profile::{
-    Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Difference, Hierarchy, Host, Link,
-    LinkChange, Measured, MeasuredMachine, Met, ModelError, NINETY_PERCENT, Nic, OtherHost, Parameter, Pcie,
-    PcieGeneration, PcieSlot, PcieSpeed, Profile, ProfileError, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx,
-    Unit, VerbsMeasured,
+    Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, DeviceMemory, Difference, Hierarchy, Host,
+    Link, LinkChange, Measured, MeasuredMachine, Met, ModelError, NINETY_PERCENT, Nic, OtherHost, Parameter,
+    Pcie, PcieGeneration, PcieSlot, PcieSpeed, Profile, ProfileError, Rx, Sockets, Spread, SystemMeasured,
+    Tcp, Tx, Unit, VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

@@ -48,7 +48,8 @@ impl Profile {
     /// divided.
     ///
     /// Relaxing the atomic locks shortens the time that each is held, but not the PCIe read under the lock,
-    /// which belongs to [`Resource::PcieLatency`]. For [`Resource::Latency`] the cables and the switch take
+    /// which belongs to [`Resource::PcieLatency`]. So does the time between DMA reads of one line, and the
+    /// NIC's access to its own memory, which takes the place of a PCIe read. For [`Resource::Latency`] the cables and the switch take
     /// less time.
     ///
     /// # Panics
@@ -100,6 +101,10 @@ impl Profile {
             Resource::PcieLatency => {
                 let p = &mut self.device.pcie;
                 factor.faster([&mut p.read_latency, &mut p.write_latency, &mut p.mmio_latency]);
+                factor.faster([&mut self.host.dma_read_again]);
+                if let Some(memory) = &mut self.device.device_memory {
+                    factor.faster([&mut memory.access]);
+                }
                 if let Some(sockets) = &mut self.sockets {
                     factor.faster([&mut sockets.pcie_hop]);
                 }
@@ -108,7 +113,7 @@ impl Profile {
             Resource::RxUnits => self.relax_rx(factor),
             // The number of locks stays. With a number that is not a power of two, other address bits would
             // choose the lock. That would be a different NIC, not a somewhat better one.
-            Resource::AtomicLocks => factor.faster([&mut self.device.atomics.hold]),
+            Resource::AtomicLocks => self.relax_locks(factor),
             Resource::WqeCache => {
                 factor.more_u32(&mut self.device.caches.wqe_entries);
                 factor.more_u32(&mut self.device.caches.read_wqe_entries);
@@ -180,6 +185,14 @@ impl Profile {
                 &mut t.wake_up,
                 &mut t.sleep,
             ]);
+        }
+    }
+
+    fn relax_locks(&mut self, factor: Factor) {
+        let atomics = &mut self.device.atomics;
+        factor.faster([&mut atomics.hold, &mut atomics.fetch_add]);
+        if let Some(memory) = &mut self.device.device_memory {
+            factor.faster([&mut memory.write_hold, &mut memory.atomic_hold, &mut memory.fetch_add]);
         }
     }
 

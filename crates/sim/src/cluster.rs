@@ -218,6 +218,22 @@ fn free_core(w: &mut World, machine: u32, core: u32) -> Result<CoreId, String> {
     }
 }
 
+impl SimCluster {
+    /// Allocates shared memory on a device of a machine (ibv_alloc_dm(3)). Devices are counted from 0.
+    ///
+    /// # Errors
+    /// If there is no such machine or device, or if the device has not enough memory for programs.
+    pub fn alloc_dm(&mut self, machine: u32, device: u8, len: u64) -> Result<Mem, VerbsError> {
+        let w = &mut *self.world.borrow_mut();
+        let host = find(w, machine).map_err(VerbsError::Invalid)?;
+        if u32::from(device) >= host.devices() {
+            return Err(VerbsError::NoDevice(format!("machine {machine} has no device {device}")));
+        }
+        let device = host.device(device);
+        w.devices[device].alloc_own(len)
+    }
+}
+
 impl Cluster for SimCluster {
     fn machines(&self) -> u32 {
         self.config.machines

@@ -170,7 +170,7 @@ pub struct Metrics {
 fn without_effect(w: &World) -> Vec<Resource> {
     let nowhere = |had: fn(&SimDevice) -> bool| !w.devices.iter().any(had);
     let all = [
-        (Resource::AtomicLocks, nowhere(|d| d.locks.were_used())),
+        (Resource::AtomicLocks, nowhere(SimDevice::locks_were_used)),
         (Resource::WqeCache, nowhere(|d| d.caches.wqes.was_short)),
         (Resource::QpContextCache, nowhere(|d| d.caches.requester.was_short || d.caches.responder.was_short)),
         (Resource::TranslationCache, nowhere(|d| d.caches.translations.was_short)),
@@ -284,7 +284,7 @@ impl Metrics {
         add(Meter::of_device(Part::BusiestSendingUnit), most);
         let flows = d.qps.iter().map(|q| &q.flow).chain(&receiving.datagrams);
         add(Meter::of_device(Part::BusiestReceivingUnit), flows.map(|f| f.busy).max().unwrap_or_default());
-        let (lock, busy) = d.locks.busiest();
+        let (lock, busy) = d.busiest_lock();
         add(Meter::busiest_lock(lock.0), busy);
         for port in w.env.fabric.ports.iter().filter(|p| p.device == d.id) {
             let number = u32::from(port.number) + 1;

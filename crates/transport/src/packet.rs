@@ -1,6 +1,6 @@
 //! Packets as typed headers. They refer to the payload but do not carry it.
 
-use doorbell_verbs::{LinkLayer, QpType, WcStatus};
+use doorbell_verbs::{LinkLayer, Opcode, QpType, WcStatus};
 
 /// Position of a packet within its message (IB specification vol. 1, 9.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,14 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
+    /// The opcode of a work request with this operation.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            AtomicOp::CompareSwap { .. } => Opcode::CompareSwap,
+            AtomicOp::FetchAdd { .. } => Opcode::FetchAdd,
+        }
+    }
+
     /// The new value of the word.
     pub const fn apply(self, original: u64) -> u64 {
         match self {

@@ -49,6 +49,12 @@ impl<P: Provider> Context<P> {
         Ok(Pd(Rc::new(PdInner { context: self.clone(), handle })))
     }
 
+    /// Allocates `len` bytes of memory on the device (ibv_alloc_dm(3)). Work requests and the peers of its
+    /// regions access it, but cores do not.
+    pub fn alloc_dm(&self, len: u64) -> Result<Mem, VerbsError> {
+        self.provider().alloc_dm(self.0.handle, len)
+    }
+
     /// Creates a completion queue of at least `cqe` entries.
     pub fn create_cq(&self, cqe: u32) -> Result<Cq<P>, VerbsError> {
         let handle = self.provider().create_cq(self.0.handle, cqe)?;

@@ -58,7 +58,13 @@ pub trait Provider: Cpu + Sockets + Clone {
     fn alloc_pd(&self, device: DeviceHandle) -> Result<PdHandle, VerbsError>;
     /// ibv_dealloc_pd(3).
     fn dealloc_pd(&self, pd: PdHandle);
-    /// ibv_reg_mr(3).
+    /// ibv_alloc_dm(3): `len` zeroed bytes of the device's own memory, which only NICs access. They stay
+    /// allocated until the device is closed. A provider without such memory refuses the call.
+    fn alloc_dm(&self, device: DeviceHandle, len: u64) -> Result<Mem, VerbsError> {
+        let _ = (device, len);
+        Err(VerbsError::Invalid("this provider has no device memory".into()))
+    }
+    /// ibv_reg_mr(3), and ibv_reg_dm_mr(3) for device memory.
     fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError>;
     /// ibv_dereg_mr(3).
     fn dereg_mr(&self, mr: MrHandle);

@@ -1,6 +1,7 @@
 //! All costs of a profile.
 
 use super::cpu::CpuCost;
+use super::memory::{DeviceMemoryCost, LockCost};
 use super::pcie::PcieCost;
 use super::receive::ReceiveCost;
 use super::send::SendCost;
@@ -22,8 +23,12 @@ pub struct Costs {
     pub receive: ReceiveCost,
     /// Costs of the link.
     pub wire: WireCost,
-    /// Picoseconds for which an atomic holds its lock, in addition to the PCIe read of the word.
-    pub lock_hold: u64,
+    /// Time for which an atomic on host memory holds its lock, in addition to the PCIe read of the word.
+    pub atomics: LockCost,
+    /// Costs of device memory, if the NIC has any.
+    pub device_memory: Option<DeviceMemoryCost>,
+    /// Least picoseconds between two DMA reads of one line; 0 if there is no such limit.
+    pub dma_read_again: u64,
     /// Picoseconds for which a unit stalls on a translation that is not in the NIC's cache, including the
     /// PCIe read.
     pub translation_stall: u64,
@@ -41,7 +46,9 @@ impl Costs {
             send: SendCost::new(profile),
             receive: ReceiveCost::new(profile),
             wire: WireCost::new(&profile.device.link, profile.device.generation),
-            lock_hold: profile.device.atomics.hold.as_ps(),
+            atomics: LockCost::of_host_memory(&profile.device.atomics),
+            device_memory: profile.device.device_memory.as_ref().map(DeviceMemoryCost::new),
+            dma_read_again: profile.host.dma_read_again.as_ps(),
             translation_stall: (profile.device.caches.translation_stall + profile.device.pcie.read_latency)
                 .as_ps(),
             cqe: profile.device.nic.cqe,

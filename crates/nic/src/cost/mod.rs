@@ -13,10 +13,12 @@
 //! | sending unit | a request packet, a response packet | [`SendCost`] |
 //! | receiving unit | a packet, each DMA that it asks for | [`ReceiveCost`] |
 //! | link | a packet | [`WireCost`] |
+//! | locks, device memory | an atomic, an access to device memory | [`LockCost`], [`DeviceMemoryCost`] |
 //! | core | a call on a socket, a segment of TCP, a frame, an interrupt | [`TcpCost`] |
 
 mod costs;
 mod cpu;
+mod memory;
 mod message;
 mod packet;
 mod pcie;
@@ -27,6 +29,7 @@ mod wire;
 
 pub use costs::Costs;
 pub use cpu::CpuCost;
+pub use memory::{DeviceMemoryCost, LockCost};
 pub use message::{MessagePacket, MessageShape};
 pub use packet::{PacketKind, PacketShape, dmas, parts};
 pub use pcie::{Linear, PcieCost};

@@ -5,7 +5,7 @@ use super::mix::{Mix, NS_PER_US, gcd};
 use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
-use crate::cost::{self, Costs, MessagePacket, MessageShape, ReceiveWork};
+use crate::cost::{self, Costs, DeviceMemoryCost, MessagePacket, MessageShape, ReceiveWork};
 use crate::{Atomics, Digits, PostShape, Profile, Resource, counted, wqe};
 use doorbell_verbs::Opcode;
 
@@ -28,7 +28,7 @@ pub(super) struct Bounds<'a> {
 pub(super) type BoundKind = fn(&Bounds<'_>) -> Limit;
 
 /// All kinds of bounds, with both directions of the link.
-pub(super) const KINDS: [BoundKind; 8] = [
+pub(super) const KINDS: [BoundKind; 9] = [
     |bounds| bounds.to_nic(),
     |bounds| bounds.to_host(),
     |bounds| bounds.sending(),
@@ -37,17 +37,19 @@ pub(super) const KINDS: [BoundKind; 8] = [
     |bounds| bounds.link_into(),
     |bounds| bounds.cpu(),
     |bounds| bounds.locks(),
+    |bounds| bounds.line(),
 ];
 
 /// The capacities of one machine in a microsecond, regardless of the users, in the order of [`KINDS`].
 ///
-/// A capacity is `None` for cores, because classes of threads do not share them, and for locks, because their
-/// capacity depends on the locks in use.
+/// A capacity is `None` for cores, because classes of threads do not share them, and for locks and lines,
+/// because their capacity depends on the ones in use.
 pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.len()] {
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
     let ports = f64::from(ports.min(profile.device.link.ports));
     let link = Some(ports * profile.device.link.port_bytes_per_s as f64 / 1e6);
-    [time(1), time(1), time(profile.device.tx.units), time(profile.device.rx.units), link, link, None, None]
+    let units = [time(profile.device.tx.units), time(profile.device.rx.units)];
+    [time(1), time(1), units[0], units[1], link, link, None, None, None]
 }
 
 /// Index of the cores in [`KINDS`].
@@ -80,6 +82,7 @@ impl<'a> Bounds<'a> {
             self.link(),
             self.cpu(),
             self.locks(),
+            self.line(),
         ]
     }
 
@@ -162,11 +165,12 @@ impl<'a> Bounds<'a> {
         if self.mix.opcode.consumes_recv() { 1.0 / f64::from(self.mix.recv_batch) } else { 0.0 }
     }
 
-    /// Bytes of each DMA read at the responder.
+    /// Bytes of each DMA read at the responder. Device memory is read without DMA.
     fn data_reads(&self) -> impl Iterator<Item = u64> {
+        let host = !self.mix.device_memory;
         let word = self.mix.opcode.is_atomic().then_some(u64::from(ATOMIC_WORD_BYTES));
         let data = self.message().answers().map(|piece| u64::from(piece.packet.payload));
-        data.filter(|bytes| *bytes > 0).chain(word)
+        data.filter(|bytes| *bytes > 0).chain(word).filter(move |_| host)
     }
 
     /// The work that the packets of a message cause at the receiving NIC.
@@ -266,10 +270,10 @@ impl<'a> Bounds<'a> {
         terms.times("read requests for RECVs", recvs, self.mix.recv_batch);
         let data = self.data_reads().map(|bytes| pcie.read_requests(bytes));
         terms.times("read requests for data", data, 1);
-        let placed = self.work().filter(|work| work.place > 0);
+        let placed = self.work().filter(|work| work.place > 0 && !self.mix.device_memory);
         terms.times("writes of payload", placed.map(|work| pcie.write(work.place.into())), 1);
         // A compare-and-swap that fails writes nothing.
-        if self.mix.opcode == Opcode::FetchAdd {
+        if self.mix.opcode == Opcode::FetchAdd && !self.mix.device_memory {
             terms.once("writes of words", pcie.write(ATOMIC_WORD_BYTES.into()));
         }
         let recvs = self.work().filter(|work| work.recv_cqe).count();
@@ -428,28 +432,63 @@ impl<'a> Bounds<'a> {
     }
 
     fn locks(&self) -> Limit {
-        let Mix { opcode, counters, counter_stride, .. } = *self.mix;
+        let Mix { opcode, counters, counter_stride, device_memory, .. } = *self.mix;
+        let atomics = &self.profile().device.atomics;
         let terms = self.terms(
             |_| {},
-            |terms| {
-                if opcode.is_atomic() {
+            |terms| match self.device_memory() {
+                _ if !opcode.is_atomic() => {}
+                Some(memory) => {
+                    terms.once("time under the lock in device memory", memory.atomics.hold(opcode))
+                }
+                None => {
                     terms.once("reads of the word under the lock", self.costs().pcie.read_latency);
-                    terms.once("remaining time under the lock", self.costs().lock_hold);
+                    terms.once("remaining time under the lock", self.costs().atomics.hold(opcode));
                 }
             },
         );
-        let locks = locks_in_use(&self.profile().device.atomics, counters, counter_stride);
-        // More locks help only if words share them. If there is only one lock, ATC'16 names the operation
-        // under the lock as the limit (5.4).
-        let shared = locks > 1 && locks < counters;
-        let resource = if shared { Resource::AtomicLocks } else { Resource::PcieLatency };
+        let locks = locks_in_use(atomics, counters, counter_stride);
         let RoleGroup { who, machines, .. } = self.group;
+        // More locks help only if words share them. If there is only one lock, ATC'16 names the operation
+        // under the lock as the limit (5.4). In device memory, this operation is part of the NIC.
+        let shared = locks > 1 && locks < counters;
+        let resource = if shared || device_memory { Resource::AtomicLocks } else { Resource::PcieLatency };
+        let all = locks * machines;
+        let busy = if atomics.one_per_qp { all.min(self.group.flows.all) } else { all };
         let text = format!(
             "{} of {who} in use, each held {} ns per atomic",
             counted(locks, "lock"),
             Digits(terms.sum(), 0)
         );
-        Limit::new(resource, (locks * *machines) as f64 * NS_PER_US, terms, text)
+        Limit::new(resource, busy as f64 * NS_PER_US, terms, text)
+    }
+
+    /// The responder's device memory, if the operations access it.
+    fn device_memory(&self) -> Option<&'a DeviceMemoryCost> {
+        let memory = self.own.costs.device_memory.as_ref();
+        memory.filter(|_| self.mix.device_memory)
+    }
+
+    /// Accesses of READs and WRITEs to one line of a responder, if they have to wait for each other: reads of
+    /// host memory, and writes to device memory.
+    fn line(&self) -> Limit {
+        let terms = self.terms(
+            |_| {},
+            |terms| match (self.mix.opcode, self.device_memory()) {
+                _ if !self.mix.one_address => {}
+                (Opcode::Read, None) => {
+                    terms.once("time between DMA reads of one line", self.costs().dma_read_again);
+                }
+                (Opcode::Write | Opcode::WriteWithImm, Some(memory)) if self.mix.payload > 0 => {
+                    terms.once("lock of the line in device memory", memory.write_hold);
+                }
+                _ => {}
+            },
+        );
+        let RoleGroup { who, machines, .. } = self.group;
+        let text = format!("one line of {who}, {} ns per operation", Digits(terms.sum(), 1));
+        let resource = if self.mix.device_memory { Resource::AtomicLocks } else { Resource::PcieLatency };
+        Limit::new(resource, *machines as f64 * NS_PER_US, terms, text)
     }
 }
 

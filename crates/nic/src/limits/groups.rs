@@ -324,6 +324,8 @@ mod tests {
                 max_rd_atomic: u32::MAX,
                 counters: 1,
                 counter_stride: 8,
+                device_memory: false,
+                one_address: false,
                 inline_recv: false,
                 recv_batch: 1,
                 mixed_lists: false,

@@ -190,7 +190,12 @@ impl<'a> LatencyWay<'a> {
         let packets: Vec<PacketShape> = self.message.answers().map(|piece| piece.packet).collect();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
         let word = if self.mix.opcode.is_atomic() { ATOMIC_WORD_BYTES } else { 0 };
-        let data = LatencyWay::read(responder, first.payload.max(word));
+        let memory = responder.costs.device_memory.filter(|_| self.mix.device_memory);
+        let data = match memory {
+            Some(memory) if first.payload.max(word) > 0 => memory.access,
+            Some(_) => 0,
+            None => LatencyWay::read(responder, first.payload.max(word)),
+        };
         let units = responder.costs.send_answers(&self.message);
         let of_first = responder.costs.send.answer(first);
         let write = |packet: &PacketShape| requester.costs.pcie.write(packet.payload.max(word).into());
@@ -210,7 +215,12 @@ impl<'a> LatencyWay<'a> {
         let (unit, wire, written) = longest;
         self.written = written;
         let (one_way, look) = (responder.costs.wire.one_way, requester.costs.receive.look(last));
-        self.step(LatencyPart::Pcie, "PCIe: the responder's read of data", data);
+        match memory {
+            Some(_) => {
+                self.step(LatencyPart::ReceivingUnit, "receiving unit: its read of device memory", data)
+            }
+            None => self.step(LatencyPart::Pcie, "PCIe: the responder's read of data", data),
+        }
         self.step(LatencyPart::SendingUnit, "sending unit: the response", unit);
         self.step(LatencyPart::Link, "link: the response", wire);
         self.step(LatencyPart::Cables, "cables and switch, back", one_way);

@@ -46,6 +46,10 @@ pub struct Mix {
     pub counters: u64,
     /// Bytes from one such word to the next.
     pub counter_stride: u64,
+    /// Whether the memory that READs, WRITEs and atomics access is on the responder's NIC.
+    pub device_memory: bool,
+    /// Whether all READs or WRITEs to a responder access one address.
+    pub one_address: bool,
     /// Whether inline-receive is on.
     pub inline_recv: bool,
     /// RECVs per post.

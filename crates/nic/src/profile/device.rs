@@ -25,6 +25,8 @@ pub struct Device {
     pub rx: Rx,
     /// Locks for atomics.
     pub atomics: Atomics,
+    /// The NIC's own memory, if programs can allocate some.
+    pub device_memory: Option<DeviceMemory>,
     /// Caches in the NIC.
     pub caches: Caches,
 }
@@ -194,10 +196,32 @@ section! {
         slots: u32 = "slots" Count 1..=65536;
         /// First address bit that chooses the lock.
         slot_low_bit: u32 = "slot_low_bit" Count 0..=48;
-        /// How long an atomic holds its lock, in addition to the PCIe read of the word.
+        /// How long an atomic on host memory holds its lock, in addition to the PCIe read of the word.
         hold: Span = "hold_ns" Nanoseconds 0..=100000;
         /// Whether a receiving unit stalls while its atomic waits for a lock.
         blocks_unit: bool = "blocks_unit" Flag 0..=1;
+        /// Added to the time for which a fetch-and-add holds its lock.
+        fetch_add: Span = "fetch_add_ns" Nanoseconds 0..=100000 else 0;
+        /// Whether the atomics of a QP are executed one after another, whatever their addresses.
+        one_per_qp: bool = "one_per_qp" Flag 0..=1 else 0;
+    }
+}
+
+section! {
+    /// Memory on the NIC that programs can allocate (ibv_alloc_dm(3)). A profile without this section has
+    /// none. The NIC reaches it without PCIe. Atomics and writes take the locks of [`Atomics::slot`] there.
+    /// Reads take no lock.
+    DeviceMemory in "device_memory" {
+        /// Bytes that programs can allocate.
+        bytes: u64 = "bytes" Bytes 64..=1073741824;
+        /// Time of a read by the NIC, regardless of its length.
+        access: Span = "access_ns" Nanoseconds 0..=100000;
+        /// How long a write holds the lock of the address at which it begins.
+        write_hold: Span = "write_hold_ns" Nanoseconds 0..=100000;
+        /// How long an atomic holds the lock of its word.
+        atomic_hold: Span = "atomic_hold_ns" Nanoseconds 0..=100000;
+        /// Added to the time for which a fetch-and-add holds its lock.
+        fetch_add: Span = "fetch_add_ns" Nanoseconds 0..=100000;
     }
 }
 

@@ -36,6 +36,7 @@ struct ProfileFile {
     tx: Option<Spanned<Section>>,
     rx: Option<Spanned<Section>>,
     atomics: Option<Spanned<Section>>,
+    device_memory: Option<Spanned<Section>>,
     caches: Option<Spanned<Section>>,
     /// Missing: the base's measurements, and the base's calibration.
     measured: Option<Measured>,
@@ -242,6 +243,7 @@ impl Profile {
             tx: parsed.tx,
             rx: parsed.rx,
             atomics: parsed.atomics,
+            device_memory: parsed.device_memory,
             caches: parsed.caches,
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);

@@ -62,5 +62,8 @@ section! {
         stream_line: Span = "stream_line_ns" Nanoseconds 0..=1000;
         /// Copy of a line between buffers in the core's own cache.
         copy_line: Span = "copy_line_ns" Nanoseconds 0..=1000;
+        /// Least time between two DMA reads of one line, because caches serve reads of a line one after
+        /// another; 0: no such limit. A longer read counts as a read of its first line.
+        dma_read_again: Span = "dma_read_again_ns" Nanoseconds 0..=10000 else 0;
     }
 }

@@ -18,7 +18,7 @@ mod sockets;
 mod tcp;
 
 pub use calibrated::{Calibrated, Met, ModelError, NINETY_PERCENT, Spread};
-pub use device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
+pub use device::{Atomics, Caches, Device, DeviceMemory, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 pub use device_id::DeviceId;
 pub use difference::Difference;
 pub use hierarchy::Hierarchy;

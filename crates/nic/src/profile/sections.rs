@@ -1,6 +1,6 @@
 //! The sections of a profile, and values that are set over them.
 
-use super::device::{Atomics, Caches, Device, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
+use super::device::{Atomics, Caches, Device, DeviceMemory, Link, Nic, Pcie, PcieSpeed, Rx, Tx};
 use super::device_id::DeviceId;
 use super::hierarchy::Hierarchy;
 use super::host::Host;
@@ -37,6 +37,7 @@ pub(super) struct Sections {
     pub(super) tx: Option<Spanned<Section>>,
     pub(super) rx: Option<Spanned<Section>>,
     pub(super) atomics: Option<Spanned<Section>>,
+    pub(super) device_memory: Option<Spanned<Section>>,
     pub(super) caches: Option<Spanned<Section>>,
 }
 
@@ -96,15 +97,23 @@ impl Sections {
         if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
+        let (tx, rx) = (Tx::read(&mut reader, self.tx)?, Rx::read(&mut reader, self.rx)?);
+        let atomics = Atomics::read(&mut reader, self.atomics)?;
+        let inherited = base.is_some_and(|base| base.device.device_memory.is_some());
+        let device_memory = match self.device_memory {
+            None if !inherited => None,
+            section => Some(DeviceMemory::read(&mut reader, section)?),
+        };
         let device = Device {
             generation,
             pcie,
             pcie_speed: PcieSpeed::of_all_lanes(&pcie),
             link,
             nic,
-            tx: Tx::read(&mut reader, self.tx)?,
-            rx: Rx::read(&mut reader, self.rx)?,
-            atomics: Atomics::read(&mut reader, self.atomics)?,
+            tx,
+            rx,
+            atomics,
+            device_memory,
             caches: Caches::read(&mut reader, self.caches)?,
         };
         reader.finish_set()?;

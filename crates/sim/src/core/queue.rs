@@ -90,6 +90,8 @@ pub(crate) enum SimEvent {
     RxDone { device: DeviceId, unit: UnitId, flight: FlightId },
     /// An atomic releases its lock.
     Unlock { device: DeviceId, lock: LockId },
+    /// Bytes of the NIC's own memory are in the NIC's packet.
+    OwnRead { device: DeviceId, flight: FlightId },
     /// A sending unit is done with a packet.
     TxPu { device: DeviceId, unit: UnitId, flight: FlightId },
     /// A sending unit ends its stall after a packet of a QP.
@@ -150,7 +152,7 @@ impl SimEvent {
 ///
 /// Results depend on this order, so it never changes and new kinds are appended. The first kinds bring data
 /// to memory, the NIC and ports, so that a reader in the same picosecond finds it there. Units, sending ports
-/// and timers follow. `READ_FETCHED`, `TCP` and `TX_ON` were appended later. Threads' actions come last.
+/// and timers follow. `READ_FETCHED`, `TCP`, `TX_ON` and `OWN_READ` were appended later. Threads' actions come last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;
@@ -169,6 +171,7 @@ mod kind {
     pub(super) const READ_FETCHED: u8 = 14;
     pub(super) const TCP: u8 = 15;
     pub(super) const TX_ON: u8 = 16;
+    pub(super) const OWN_READ: u8 = 17;
     /// The kind with the bit [`super::THREAD`] set.
     pub(super) const MMIO_OUT: u8 = 32;
 }
@@ -217,6 +220,7 @@ impl Packed {
             SimEvent::Ingress { device, port, flight } => of(kind::INGRESS, device, port.into(), flight.0),
             SimEvent::RxDone { device, unit, flight } => of(kind::RX_DONE, device, unit.0.into(), flight.0),
             SimEvent::Unlock { device, lock } => of(kind::UNLOCK, device, lock.0, 0),
+            SimEvent::OwnRead { device, flight } => of(kind::OWN_READ, device, 0, flight.0),
             SimEvent::TxPu { device, unit, flight } => of(kind::TX_UNIT, device, unit.0.into(), flight.0),
             SimEvent::TxOn { device, unit, qp } => of(kind::TX_ON, device, unit.0.into(), qp.0),
             SimEvent::PortOut { device, port } => of(kind::PORT_OUT, device, port.into(), 0),
@@ -254,6 +258,7 @@ impl Packed {
             kind::INGRESS => SimEvent::Ingress { device, port, flight },
             kind::RX_DONE => SimEvent::RxDone { device, unit, flight },
             kind::UNLOCK => SimEvent::Unlock { device, lock: LockId(entity) },
+            kind::OWN_READ => SimEvent::OwnRead { device, flight },
             kind::TX_UNIT => SimEvent::TxPu { device, unit, flight },
             kind::TX_ON => SimEvent::TxOn { device, unit, qp: QpId(rest) },
             kind::PORT_OUT => SimEvent::PortOut { device, port },
@@ -691,6 +696,7 @@ mod tests {
             SimEvent::Ingress { device, port, flight },
             SimEvent::RxDone { device, unit, flight },
             SimEvent::Unlock { device, lock: LockId(u32::MAX) },
+            SimEvent::OwnRead { device, flight: FlightId(u32::MAX) },
             SimEvent::TxPu { device, unit, flight },
             SimEvent::TxOn { device, unit, qp },
             SimEvent::PortOut { device, port },

@@ -2,6 +2,7 @@
 
 use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
+use super::own_memory::is_own;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;
@@ -56,9 +57,9 @@ impl SimDevice {
             ReadPurpose::Payload { flight, addr, into } => {
                 let place = host.memory.place(addr, u64::from(bytes)).expect(ALLOCATED);
                 offset = place.offset;
-                done = host
-                    .access(env.now, self.agent(), Lines::of(place, u64::from(bytes)), AccessKind::Load)
-                    .done;
+                let begin = host.dma_read_begins(env.now, place);
+                let lines = Lines::of(place, u64::from(bytes));
+                done = host.access(begin, self.agent(), lines, AccessKind::Load).done;
                 let payload = env.flights[flight].payload;
                 let to = &mut env.payloads.bytes_mut(payload)[into as usize..][..bytes as usize];
                 host.memory.read(place, to);
@@ -67,7 +68,8 @@ impl SimDevice {
                 let atomic = env.flights[flight].atomic.as_mut().expect(IS_ATOMIC);
                 let place = host.memory.place(atomic.addr, 8).expect(ALLOCATED);
                 offset = place.offset;
-                done = host.access(env.now, self.agent(), Lines::at(place), AccessKind::Load).done;
+                let begin = host.dma_read_begins(env.now, place);
+                done = host.access(begin, self.agent(), Lines::at(place), AccessKind::Load).done;
                 atomic.original = host.memory.load_u64(place);
             }
             // In the flat memory model, a ring's lines have no state that a device could change.
@@ -159,6 +161,9 @@ impl SimDevice {
         (payload, payload_offset): (Payload, u32),
         len: u32,
     ) -> Ps {
+        if is_own(addr) {
+            return self.write_own(env, addr, (payload, payload_offset), len);
+        }
         let (_, stall) = self.translate(host, env, addr, len.into());
         self.write_payload(host, env, addr, (payload, payload_offset), len, stall);
         stall
@@ -204,7 +209,7 @@ impl SimDevice {
     /// Extra time to reach `len` bytes at `addr` if they belong to another CPU socket.
     #[inline]
     pub(super) fn dma_hop(&self, host: &Host, addr: u64, len: u64) -> Ps {
-        if !host.has_sockets() {
+        if !host.has_sockets() || is_own(addr) {
             return Ps::ZERO;
         }
         let place = host.memory.place(addr, len).expect(ALLOCATED);

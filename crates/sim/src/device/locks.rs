@@ -1,6 +1,6 @@
 //! The locks under which atomics are executed, and the responses that wait for them.
 
-use crate::core::index::{FlightId, IdVec, LockId};
+use crate::core::index::{FlightId, IdVec, LockId, QpId};
 use crate::core::ps::Ps;
 use crate::core::server::MeterWindow;
 use std::collections::VecDeque;
@@ -8,21 +8,37 @@ use std::collections::VecDeque;
 /// Message of a panic if a response that takes a lock has no atomic.
 pub(super) const IS_ATOMIC: &str = "only responses to atomics take locks";
 
+/// The holder of a lock.
+struct Holder {
+    /// The QP that received the atomic.
+    qp: QpId,
+    /// When the lock was acquired.
+    since: Ps,
+}
+
 /// A lock, and the responses that wait for it.
 #[derive(Default)]
 pub(crate) struct AtomicLock {
-    /// When the lock was acquired, if it is held.
-    pub(super) held_since: Option<Ps>,
+    holder: Option<Holder>,
     pub(super) waiting: VecDeque<FlightId>,
     /// Time in the metering window for which the lock was held.
     pub(crate) busy: Ps,
 }
 
 impl AtomicLock {
-    pub(super) fn release(&mut self, now: Ps, window: MeterWindow) -> Option<FlightId> {
-        let since = self.held_since.take().expect("a lock that is released is held");
+    pub(super) fn is_held(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    pub(super) fn acquire(&mut self, qp: QpId, now: Ps) {
+        self.holder = Some(Holder { qp, since: now });
+    }
+
+    /// Releases the lock. Returns its holder's QP, and the response that waits longest for the lock.
+    pub(super) fn release(&mut self, now: Ps, window: MeterWindow) -> (QpId, Option<FlightId>) {
+        let Holder { qp, since } = self.holder.take().expect("a lock that is released is held");
         self.busy += window.overlap(since, now);
-        self.waiting.pop_front()
+        (qp, self.waiting.pop_front())
     }
 }
 
@@ -31,11 +47,14 @@ pub(crate) struct AtomicLocks {
     /// The locks. Empty before the first atomic.
     locks: IdVec<LockId, AtomicLock>,
     count: u32,
+    /// For each QP whose atomics are executed one after another: the response of the present atomic, and the
+    /// responses that wait for its end.
+    of_qps: IdVec<QpId, VecDeque<FlightId>>,
 }
 
 impl AtomicLocks {
     pub(super) fn new(count: u32) -> AtomicLocks {
-        AtomicLocks { locks: IdVec::new(), count }
+        AtomicLocks { locks: IdVec::new(), count, of_qps: IdVec::new() }
     }
 
     #[inline]
@@ -44,6 +63,24 @@ impl AtomicLocks {
             self.locks = (0..self.count).map(|_| AtomicLock::default()).collect();
         }
         &mut self.locks[number]
+    }
+
+    /// Adds a response to the atomics of its QP. Returns whether it must wait for the end of another one.
+    pub(super) fn is_behind_its_qp(&mut self, qp: QpId, flight: FlightId) -> bool {
+        while self.of_qps.get(qp).is_none() {
+            self.of_qps.push(VecDeque::new());
+        }
+        let all = &mut self.of_qps[qp];
+        all.push_back(flight);
+        all.len() > 1
+    }
+
+    /// Removes the present atomic of a QP. Returns the response of the next one. Without an order of the
+    /// QP's atomics, there is none.
+    pub(super) fn next_of_qp(&mut self, qp: QpId) -> Option<FlightId> {
+        let all = self.of_qps.get_mut(qp)?;
+        all.pop_front();
+        all.front().copied()
     }
 
     /// Whether any atomic has been executed.

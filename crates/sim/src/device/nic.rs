@@ -3,6 +3,7 @@
 use super::caches::Caches;
 use super::ethernet::Ethernet;
 use super::locks::AtomicLocks;
+use super::own_memory::OwnMemory;
 use super::pcie::PcieLink;
 use super::qp::{CqSlot, FIRST_QPN, QpSlot, RecvSlot};
 use super::reads::Dma;
@@ -44,6 +45,8 @@ pub(crate) struct SimDevice {
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
     pub(crate) locks: AtomicLocks,
+    /// Memory of the NIC for programs, if it has any.
+    pub(crate) own_memory: Option<Box<OwnMemory>>,
     pub(crate) caches: Caches,
     pub(crate) pcie: PcieLink,
     pub(crate) dma: Dma,
@@ -81,6 +84,9 @@ impl SimDevice {
             sending: Sending::new(profile.device.tx.units),
             receiving: Receiving::new(profile.device.rx.units),
             locks: AtomicLocks::new(profile.device.atomics.slots),
+            own_memory: profile.device.device_memory.zip(costs.device_memory).map(|(memory, cost)| {
+                Box::new(OwnMemory::new(cost, memory.bytes, profile.device.atomics.slots))
+            }),
             caches: Caches::new(&profile.device.caches, profile.device.tx.units + profile.device.rx.units),
             pcie: PcieLink::new(costs.pcie.clone(), profile.device.link.receive_buffer),
             dma: Dma::default(),

@@ -2,6 +2,7 @@
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
+use super::own_memory::is_own;
 use super::qp::{Cqe, EndedSend, QpSlot};
 use super::receiving::{Flow, FlowId};
 use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};
@@ -201,9 +202,7 @@ impl SimDevice {
                 Action::PlaceAtomic { addr, original } => {
                     env.totals.placed_bytes += ATOMIC_BYTES;
                     busy += Ps(self.costs.receive.dma_write);
-                    let (_, stall) = self.translate(host, env, addr, ATOMIC_BYTES);
-                    busy += stall;
-                    self.write_word(host, env, addr, original, stall);
+                    busy += self.place_word(host, env, addr, original);
                 }
                 Action::Complete { queue: Queue::Recv, wc, .. } => {
                     env.totals.received += u64::from(wc.status == WcStatus::Success);
@@ -318,6 +317,16 @@ impl SimDevice {
         self.write_data(host, env, addr, part, len)
     }
 
+    /// Writes the word that an atomic returned to memory. Returns how long the unit stalls before the write.
+    fn place_word(&mut self, host: &mut Host, env: &mut Env, addr: u64, value: u64) -> Ps {
+        if is_own(addr) {
+            return self.write_own_word(env, addr, value);
+        }
+        let (_, stall) = self.translate(host, env, addr, ATOMIC_BYTES);
+        self.write_word(host, env, addr, value, stall);
+        stall
+    }
+
     /// Writes payload that travels in the CQE, without a TLP of its own. A real driver copies this payload
     /// when the completion is polled. Here the payload is in its buffer before the CQE is visible.
     fn place_inline(
@@ -329,6 +338,10 @@ impl SimDevice {
     ) {
         let copy = env.payloads.take(len);
         env.payloads.copy(copy, env.flights[received].payload, offset, len);
+        if is_own(addr) {
+            self.write_own(env, addr, (copy, 0), len);
+            return;
+        }
         let visible = self.pcie.beside_writes(env.now);
         self.send_write(host, env, DmaWrite::new(visible, Ps::ZERO, addr, WriteData::Payload(copy, 0), len));
     }
@@ -358,7 +371,7 @@ impl SimDevice {
             Source::Atomic { addr, op, resource } => {
                 let life = self.qps[qp].life;
                 env.flights[flight].atomic = Some(PendingAtomic { addr, op, resource, life, original: 0 });
-                UnitHold::for_event(self.lock(host, env, flight, addr, unit))
+                self.atomic_received(host, env, flight, unit)
             }
             Source::None | Source::Wqe { .. } => {
                 env.flights[flight].ready = true;

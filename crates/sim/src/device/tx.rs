@@ -6,6 +6,7 @@
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
+use super::own_memory::is_own;
 use super::qp::{EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use super::sending::TxTask;
@@ -304,6 +305,10 @@ impl SimDevice {
         len: u32,
         into: u32,
     ) -> Ps {
+        if is_own(addr) {
+            self.read_own(env, flight, addr, len, into);
+            return Ps::ZERO;
+        }
         let (place, stall) = self.translate(host, env, addr, len.into());
         host.memory.fetch(place);
         env.flights[flight].reads += 1;

@@ -1,5 +1,6 @@
 //! A machine without its devices: cores, memory, and the driver's rings.
 
+use super::again::LastReads;
 use super::cores::{Core, MAX_CORES};
 use super::hierarchy::Uncore;
 use super::lanes::WriteLane;
@@ -44,6 +45,8 @@ pub(crate) struct Host {
     /// Whether any thread has ever slept until a line was written.
     pub(super) lines_are_watched: bool,
     pub(super) model: MemoryModel,
+    /// The last DMA reads, if reads of one line are served one after another.
+    last_reads: Option<LastReads>,
 }
 
 impl Host {
@@ -65,6 +68,7 @@ impl Host {
             // With cache sizes, a write changes the caches when it arrives, not only before the next read.
             lines_are_watched: profile.hierarchy.is_some(),
             model: MemoryModel::new(profile, &costs, measured),
+            last_reads: LastReads::new(profile.host.dma_read_again.into()),
             costs,
             clocks: profile.clocks(),
             pause: Ps::from(profile.host.l1_hit).max(Ps(1)),
@@ -142,6 +146,12 @@ impl Host {
             MemoryModel::Hierarchy(hierarchy) if !hierarchy.io_coherent() => true,
             MemoryModel::Hierarchy(hierarchy) => entry.places().all(|line| hierarchy.holds(line, core)),
         }
+    }
+
+    /// A DMA read of data at a place comes at `at`. Returns when memory begins to serve it.
+    #[inline]
+    pub(crate) fn dma_read_begins(&mut self, at: Ps, place: MemPlace) -> Ps {
+        self.last_reads.as_mut().map_or(at, |reads| reads.begin(at, place))
     }
 
     /// Time to load `lines` lines that are in the core's own cache.

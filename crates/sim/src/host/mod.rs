@@ -4,6 +4,7 @@
 //! or `hierarchy`. `reach` describes accesses. `incoming` makes DMA writes visible.
 
 mod access;
+mod again;
 mod block;
 mod bytes;
 mod cores;

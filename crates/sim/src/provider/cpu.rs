@@ -13,7 +13,7 @@ impl SimProvider<'_> {
         let start = mem.locate(offset, len);
         assert!(
             w.hosts[self.machine].memory.owns(mem),
-            "machine {} accesses memory of another machine",
+            "a core of machine {} accesses memory of another machine, or of a NIC",
             self.machine.0
         );
         MemPlace { allocation: mem.allocation(), offset: start }

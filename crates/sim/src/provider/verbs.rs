@@ -139,6 +139,11 @@ impl Provider for SimProvider<'_> {
 
     fn dealloc_pd(&self, _pd: PdHandle) {}
 
+    fn alloc_dm(&self, device: DeviceHandle, len: u64) -> Result<Mem, VerbsError> {
+        self.make_in_turn();
+        self.on_device(device.0, |device| device.alloc_own(len))
+    }
+
     fn reg_mr(&self, pd: PdHandle, mem: Mem, access: AccessFlags) -> Result<(MrHandle, MrKeys), VerbsError> {
         self.make_in_turn();
         let needs_local = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
@@ -148,10 +153,10 @@ impl Provider for SimProvider<'_> {
         self.with(|w| {
             let World { hosts, devices, .. } = w;
             let host = &mut hosts[self.machine];
-            if !host.memory.owns(mem) {
-                return invalid("the memory belongs to another machine".into());
-            }
             let device = self.device_of(pd.0);
+            if !host.memory.owns(mem) && !devices[device].owns(mem) {
+                return invalid("the memory belongs to another machine or to another device".into());
+            }
             let region = Region { pd: pd.0, addr: mem.addr(0), len: mem.len(), access };
             let key = devices[device].keys.register(region);
             host.regions.push((device, key));

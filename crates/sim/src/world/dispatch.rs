@@ -167,6 +167,10 @@ impl World {
                 device.unlock(&hosts[device.machine], env, lock);
                 self.give_room();
             }
+            SimEvent::OwnRead { device, flight } => {
+                let device = &mut devices[device];
+                device.own_read(&hosts[device.machine], env, flight);
+            }
             SimEvent::TxPu { device, unit, flight } => {
                 let device = &mut devices[device];
                 device.tx_done(&hosts[device.machine], env, unit, flight);
