@@ -58,6 +58,11 @@ fn memory(w: &Resolved) -> Vec<(&'static str, String)> {
         ("offset", offset),
         ("local-region", region(w.local_region)),
         ("remote-region", region(w.remote_region)),
+        (
+            "remote-addresses",
+            w.at_one_address().then(|| "one of each machine, for all operations".to_owned()),
+        ),
+        ("remote-memory", w.in_device_memory().then(|| "on the NIC".to_owned())),
     ];
     rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
 }

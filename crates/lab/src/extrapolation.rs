@@ -113,11 +113,42 @@ impl<'a> Range<'a> {
     }
 }
 
+/// The memory of the responder that operations access.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Whether it is on the NIC.
+    device_memory: bool,
+    /// Whether all READs or WRITEs access one address.
+    one_address: bool,
+}
+
+impl Target {
+    pub(crate) fn of(w: &Resolved, operation: &Operation) -> Target {
+        Target {
+            device_memory: w.in_device_memory() && !operation.verb.consumes_recv(),
+            one_address: w.at_one_address() && operation.verb.reaches_buffers(),
+        }
+    }
+
+    /// Whether a measurement accesses such memory.
+    pub(crate) fn is_of(self, m: &VerbsMeasured) -> bool {
+        self == Target { device_memory: m.device_memory, one_address: m.one_address }
+    }
+
+    /// The memory in words, to follow a verb; empty for the usual memory.
+    fn words(self) -> String {
+        let all = [(self.one_address, " at one address"), (self.device_memory, " in memory on the NIC")];
+        all.iter().filter(|(is_there, _)| *is_there).map(|(_, words)| *words).collect()
+    }
+}
+
 fn of_verbs(profile: &Profile, w: &Resolved, operation: &Operation, qps: Option<u64>) -> Vec<String> {
     let Profile { name, measured, .. } = profile;
     let verb = operation.verb;
-    let asked = format!("{verb} over {}", w.transport);
-    let same = |m: &&VerbsMeasured| (m.verb, m.transport) == (verb.opcode(false), w.transport);
+    let target = Target::of(w, operation);
+    let asked = format!("{verb} over {}{}", w.transport, target.words());
+    let same =
+        |m: &&VerbsMeasured| target.is_of(m) && (m.verb, m.transport) == (verb.opcode(false), w.transport);
     let all: Vec<&VerbsMeasured> = measured.verbs.iter().filter(same).collect();
     if all.is_empty() {
         return vec![format!("profile {name} has no measurement of {asked}")];
@@ -330,6 +361,10 @@ mod tests {
                 later("a cluster of 12 machines is beyond the range measured for profile cib, 6 to 11"),
             ),
             ("verb = \"write\"", "profile cib has no measurement of WRITE over UC".into()),
+            (
+                "verb = \"read\"\nsize = 64\nremote_addresses = \"same\"",
+                "profile cib has no measurement of READ over RC at one address".into(),
+            ),
             ("verb = \"send\"\ntransport = \"rc\"", "profile cib has no measurement of SEND over RC".into()),
             (
                 "verb = \"compare-swap\"",

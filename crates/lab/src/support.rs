@@ -2,7 +2,7 @@
 //! was set without them.
 
 use crate::asked::SystemWorkload;
-use crate::extrapolation::{Stated, dimensions, unsupported};
+use crate::extrapolation::{Stated, Target, dimensions, unsupported};
 use crate::median::median;
 use doorbell_nic::{Calibrated, Profile, SystemMeasured, VerbsMeasured};
 use doorbell_workload::limits::{connected_qps, nic_pattern};
@@ -69,6 +69,7 @@ fn of_operation(profile: &Profile, w: &Resolved, operation: &Operation, qps: Opt
     let holds = |m: &&VerbsMeasured| {
         let same = (m.verb, m.transport, m.pattern)
             == (operation.verb.opcode(false), w.transport, nic_pattern(w.pattern));
+        let same = same && Target::of(w, operation).is_of(m);
         same && dimensions.iter().all(|d| (d.range)(m).is_none_or(|range| range.side(d.number).is_none()))
     };
     let here = profile.measured.verbs.iter().filter(holds);

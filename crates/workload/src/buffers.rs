@@ -3,7 +3,7 @@
 use crate::error::{at_most, invalid};
 use crate::resolved::{BufferOffset, Operation, Resolved};
 use crate::taking::{Taking, least, sges};
-use crate::{Addresses, Pieces, Workload, WorkloadError, topology};
+use crate::{Addresses, Pieces, RemoteAddresses, Workload, WorkloadError, topology};
 use doorbell_verbs::{GRH_BYTES, QpType};
 
 /// Bytes of a cache line. Buffers of different operations do not share one.
@@ -119,8 +119,10 @@ impl Buffers {
     }
 
     /// Buffers of a thread that responds to WRITEs and READs.
+    /// With [`Resolved::at_one_address`], there is one buffer, which all threads of a machine share.
     pub fn remote(w: &Resolved) -> Buffers {
-        let (bytes, operations) = (w.longest().into(), w.window().operations().into());
+        let operations = if w.at_one_address() { 1 } else { w.window().operations().into() };
+        let bytes = w.longest().into();
         Buffers::of(w, bytes, 0, operations).within(w, w.remote_region, bytes)
     }
 
@@ -180,7 +182,11 @@ impl Resolved {
 
     /// The addresses of operations in a responder's region.
     pub fn remote_addresses(&self) -> Addresses {
-        self.remote_addresses.unwrap_or(self.addresses())
+        match self.remote_addresses {
+            Some(RemoteAddresses::Sequential | RemoteAddresses::Same) => Addresses::Sequential,
+            Some(RemoteAddresses::Random) => Addresses::Random,
+            None => self.addresses(),
+        }
     }
 
     /// Checks that the options about buffers have an effect, and that the buffers fit.
@@ -263,6 +269,27 @@ impl Resolved {
         (local + remote) * u128::from(self.threads)
     }
 
+    /// Checks that some operations access memory of the responder, and that no option gives them more than
+    /// one address.
+    fn check_one_address(&self) -> Result<(), WorkloadError> {
+        let atomics = self.operations().iter().any(|operation| operation.verb.is_atomic());
+        match (self.remote_region, self.counters) {
+            (Some(region), _) => invalid(format!(
+                "remote_region is {region}, but with remote_addresses same there is one buffer: leave \
+                 remote_region out"
+            )),
+            _ if !self.reaches_buffers() && !atomics => invalid(format!(
+                "remote_addresses is for WRITE, READ and atomics, not for {}",
+                self.verb_names()
+            )),
+            (None, Some(counters)) if atomics && counters.count > 1 => invalid(format!(
+                "counters is {}, but remote_addresses is same: leave one of them out",
+                counters.count
+            )),
+            (None, _) => Ok(()),
+        }
+    }
+
     fn check_regions(&self, given: &Workload) -> Result<(), WorkloadError> {
         if self.addresses.is_some() && self.local_region.is_none() && self.remote_region.is_none() {
             return invalid(
@@ -271,7 +298,9 @@ impl Resolved {
                     .into(),
             );
         }
-        if self.remote_addresses.is_some() && self.remote_region.is_none() {
+        if self.at_one_address() {
+            self.check_one_address()?;
+        } else if self.remote_addresses.is_some() && self.remote_region.is_none() {
             return invalid(
                 "remote_addresses sets the addresses in remote_region, but remote_region is not given".into(),
             );

@@ -8,10 +8,11 @@
 
 use crate::check::check_together;
 use crate::error::{WorkloadError, invalid};
+use crate::remote_memory::check_device_bytes;
 use crate::resolved::{NamedWork, Resolved, name_of};
 use crate::taking::Taking;
 use crate::workload::{ThreadClass, Workload, alternatives, ranges, sum};
-use crate::{Pattern, Profiles};
+use crate::{Pattern, Profiles, RemoteMemory};
 use doorbell_schema::{Given, Value};
 
 impl Workload {
@@ -75,6 +76,8 @@ impl Workload {
             (base.verb, base.mix) = (None, None);
         }
         let own = Workload { threads: Some(class.threads), ..says.over(base) };
+        let one_sided = own.items()?.iter().any(|(verb, ..)| !verb.consumes_recv());
+        let own = Workload { remote_memory: own.remote_memory.filter(|_| one_sided), ..own };
         match own.items()?.iter().any(|(verb, ..)| verb.is_atomic()) {
             true => Ok(own),
             false => Ok(Workload { counters: None, counter_stride: None, ..own }),
@@ -119,6 +122,11 @@ impl Workload {
         {
             return invalid(format!("counters ({counters}) are for atomics, but no class posts atomics"));
         }
+        if let Some(RemoteMemory::Device) = self.remote_memory
+            && !filled.iter().any(Resolved::in_device_memory)
+        {
+            return invalid("remote_memory is for WRITE, READ and atomics, but no class posts these".into());
+        }
         let named = |(class, workload): (&ThreadClass, &Resolved)| NamedWork {
             name: class.name.clone(),
             workload: workload.clone(),
@@ -129,6 +137,7 @@ impl Workload {
         all.check_threads(&taking)?;
         all.check_ports(&taking)?;
         check_together(&filled)?;
+        check_device_bytes(&filled, &taking)?;
         Ok(all)
     }
 }

@@ -184,6 +184,43 @@ impl Addresses {
         ("any-byte", Addresses::AnyByte),
     ];
     pub(crate) const NAMES: &'static [&'static str] = &names(Addresses::ALL);
-    /// The kinds of addresses that are beginnings of buffers.
-    pub(crate) const IN_BUFFERS: &'static [&'static str] = Addresses::NAMES.split_at(2).0;
+}
+
+/// The addresses of operations in a responder's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RemoteAddresses {
+    /// The buffers of the thread's region, one after the other, and again from the first.
+    Sequential,
+    /// A random buffer of the thread's region for each operation.
+    Random,
+    /// One buffer of the responding machine for all operations of all threads.
+    Same,
+}
+
+impl RemoteAddresses {
+    /// All kinds of addresses with their names.
+    pub const ALL: [(&str, RemoteAddresses); 3] = [
+        ("sequential", RemoteAddresses::Sequential),
+        ("random", RemoteAddresses::Random),
+        ("same", RemoteAddresses::Same),
+    ];
+    pub(crate) const NAMES: &'static [&'static str] = &names(RemoteAddresses::ALL);
+}
+
+/// The memory that WRITEs, READs and atomics access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RemoteMemory {
+    /// Memory of the responding host.
+    Host,
+    /// Memory on the responder's NIC (ibv_alloc_dm(3)).
+    Device,
+}
+
+impl RemoteMemory {
+    /// All kinds of memory with their names.
+    pub const ALL: [(&str, RemoteMemory); 2] =
+        [("host", RemoteMemory::Host), ("device", RemoteMemory::Device)];
+    pub(crate) const NAMES: &'static [&'static str] = &names(RemoteMemory::ALL);
 }

@@ -127,6 +127,8 @@ fn mix(w: &Resolved, operation: &Operation, mixed: bool) -> Mix {
         max_rd_atomic: w.max_rd_atomic.unwrap_or(u32::MAX),
         counters: w.counters.map_or(1, |counters| counters.count.into()),
         counter_stride: w.counters.map_or(0, |counters| counters.stride.into()),
+        device_memory: w.in_device_memory() && !operation.verb.consumes_recv(),
+        one_address: w.at_one_address() && operation.verb.reaches_buffers(),
         inline_recv: w.inline_recv,
         recv_batch: RECV_BATCH,
         mixed_lists: mixed,

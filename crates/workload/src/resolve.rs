@@ -96,6 +96,7 @@ impl Workload {
             remote_region: self.remote_region,
             addresses: self.addresses,
             remote_addresses: self.remote_addresses,
+            remote_memory: self.remote_memory,
             header_only: Some(header_only),
             inline_recv: Some(self.inline_recv.unwrap_or(false)),
             drain: Some(self.drain.unwrap_or(false)),
@@ -125,6 +126,7 @@ impl Workload {
         resolved.check_payload(&taking)?;
         self.check_queues(&resolved, &taking, most_lanes)?;
         resolved.check_buffers(self, &taking)?;
+        resolved.check_remote_memory(&taking)?;
         resolved.check_cqs(profiles)?;
         Ok(resolved)
     }

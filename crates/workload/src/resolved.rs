@@ -1,7 +1,7 @@
 //! A workload with everything filled in and checked.
 
 use crate::workload::{MachineGroup, Workload, ranges};
-use crate::{Addresses, Item, Mix, Pattern, Pieces, Verb, Window};
+use crate::{Addresses, Item, Mix, Pattern, Pieces, RemoteAddresses, RemoteMemory, Verb, Window};
 use doorbell_nic::{LinkChange, PcieSlot};
 use doorbell_schema::{Arrivals, Duration, Settings, Share, Until};
 use doorbell_verbs::{Opcode, PageSize, QpType};
@@ -69,8 +69,10 @@ pub struct Resolved {
     pub remote_region: Option<u64>,
     /// Addresses of operations in a region, if given.
     pub addresses: Option<Addresses>,
-    /// Addresses of operations in `remote_region`, if given.
-    pub remote_addresses: Option<Addresses>,
+    /// Addresses of operations at the responder, if given.
+    pub remote_addresses: Option<RemoteAddresses>,
+    /// Memory that one-sided operations access, if given.
+    pub remote_memory: Option<RemoteMemory>,
     /// Whether SENDs have an immediate and no payload.
     pub header_only: bool,
     /// Whether payload is received in the CQE.
@@ -284,6 +286,7 @@ impl Resolved {
         Resolved {
             threads: of_classes().fold(0, |sum, own| sum.saturating_add(own.threads)),
             counters: of_classes().find_map(|own| own.counters),
+            remote_memory: of_classes().find_map(|own| own.remote_memory),
             max_rd_atomic: None,
             cq_per_qp: false,
             sges: None,
@@ -428,6 +431,16 @@ impl Resolved {
     /// Whether some messages of the workload consume RECVs.
     pub fn consumes_recvs(&self) -> bool {
         self.operations().iter().any(|operation| operation.verb.consumes_recv())
+    }
+
+    /// Whether one-sided operations access memory on the responder's NIC.
+    pub fn in_device_memory(&self) -> bool {
+        self.remote_memory == Some(RemoteMemory::Device)
+    }
+
+    /// Whether all WRITEs and READs to a machine access one buffer of it.
+    pub fn at_one_address(&self) -> bool {
+        self.remote_addresses == Some(RemoteAddresses::Same)
     }
 
     /// Whether some operations access buffers of the peer by their addresses.

@@ -3,7 +3,7 @@
 use crate::error::{WorkloadError, invalid};
 use crate::file::{given_of_file, given_of_json};
 use crate::older::as_meant;
-use crate::{Addresses, Mix, Pattern, Pieces, Verb, Window, keys};
+use crate::{Addresses, Mix, Pattern, Pieces, RemoteAddresses, RemoteMemory, Verb, Window, keys};
 use doorbell_nic::{LinkChange, PcieSlot, Profile};
 use doorbell_schema::{
     Arrivals, Duration, Field, Flag, Given, Schema, Settings, Share, Until, Value, schema,
@@ -186,8 +186,11 @@ schema! {
     /// Addresses of operations in a region: its buffers one after the other, random buffers, or a random byte
     /// for each operation.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
-    /// Addresses of operations in remote_region, if they differ from local_region.
-    remote_addresses: Addresses | absent = Field::name(Addresses::IN_BUFFERS).usual("as addresses"),
+    /// Addresses of operations at the responder: in remote_region as in local_region, or the same one of a
+    /// machine for all operations.
+    remote_addresses: RemoteAddresses | absent = Field::name(RemoteAddresses::NAMES).usual("as addresses"),
+    /// Memory that WRITEs, READs and atomics access: of the responder's host, or on its NIC (ibv_alloc_dm).
+    remote_memory: RemoteMemory | absent = Field::name(RemoteMemory::NAMES).usual("host"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
     /// Receive payload in the CQE (inline-receive), on NICs that can.

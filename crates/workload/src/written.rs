@@ -52,6 +52,7 @@ impl Resolved {
             remote_region: self.remote_region,
             addresses: self.addresses,
             remote_addresses: self.remote_addresses,
+            remote_memory: self.remote_memory,
             header_only: Some(self.header_only),
             inline_recv: Some(self.inline_recv),
             drain: Some(self.drain),
@@ -177,6 +178,7 @@ fn uniform(written: Workload) -> Result<Resolved, String> {
         remote_region: written.remote_region,
         addresses: written.addresses,
         remote_addresses: written.remote_addresses,
+        remote_memory: written.remote_memory,
         header_only: filled(written.header_only, "header_only")?,
         inline_recv: filled(written.inline_recv, "inline_recv")?,
         drain: filled(written.drain, "drain")?,
@@ -201,7 +203,12 @@ fn in_classes(whole: Workload, tables: Vec<ThreadClass>) -> Result<Resolved, Str
         let own = table.says.over(whole.clone());
         let own = uniform(Workload { threads: Some(table.threads), ..own })?;
         let counts = own.operations().iter().any(|operation| operation.verb.is_atomic());
-        let workload = Resolved { counters: own.counters.filter(|_| counts), ..own };
+        let one_sided = own.operations().iter().any(|operation| !operation.verb.consumes_recv());
+        let workload = Resolved {
+            counters: own.counters.filter(|_| counts),
+            remote_memory: own.remote_memory.filter(|_| one_sided),
+            ..own
+        };
         Ok(NamedWork { name: table.name, workload })
     };
     let classes = tables.into_iter().map(class).collect::<Result<_, String>>()?;

@@ -12,10 +12,10 @@ use doorbell_programs::{WorkerTask, spawn};
 use doorbell_schema::Duration;
 use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig, devices};
 use doorbell_systems::Measurement;
-use doorbell_verbs::{Cluster, QpType, RunError, Span, Time, VerbsError};
+use doorbell_verbs::{Cluster, Mem, QpType, RunError, Span, Time, VerbsError};
 use doorbell_workload::limits::outstanding;
 use doorbell_workload::topology;
-use doorbell_workload::{AtomicCounters, Profiles, Resolved, ResolvedClass};
+use doorbell_workload::{AtomicCounters, Buffers, Profiles, Resolved, ResolvedClass};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,15 +53,19 @@ fn spawn_all(
     for machine in 0..w.machines {
         let profile = profiles.of(w, machine);
         let memory_near = w.memory_near(profile, machine);
+        let near = memory_near.unwrap_or_else(|| w.core(profile, machine, 0));
         let counts = |own: &Resolved| own.counters.is_some() && topology::responds(own, machine);
         let counters = match w.counters.map(AtomicCounters::bytes) {
             Some(bytes) if classes.iter().any(|(_, own)| counts(own)) => {
-                let near = memory_near.unwrap_or_else(|| w.core(profile, machine, 0));
-                Some(cluster.alloc_near(machine, near, bytes, w.page_size())?)
+                Some(shared(cluster, w, (machine, near), bytes)?)
             }
             _ => None,
         };
         for (class, (ResolvedClass { threads, .. }, workload)) in classes.iter().enumerate() {
+            let is_shared = workload.at_one_address() && workload.reaches_buffers();
+            let is_target = is_shared && topology::responds(workload, machine);
+            let bytes = Buffers::remote(workload).bytes();
+            let target = is_target.then(|| shared(cluster, w, (machine, near), bytes)).transpose()?;
             for thread in threads.clone() {
                 let measurement =
                     if w.has_classes() { measurement.of_part(class) } else { measurement.clone() };
@@ -77,6 +81,7 @@ fn spawn_all(
                     own_work: profile.host.program,
                     ports,
                     counters: counters.filter(|_| counts(workload)),
+                    shared: target,
                     tally: tallies[class].clone(),
                 };
                 let core = w.core(profile, machine, thread);
@@ -85,6 +90,19 @@ fn spawn_all(
         }
     }
     Ok(tasks)
+}
+
+/// Memory that all threads of a machine expose to their peers, at the socket of core `near` or on the NIC.
+fn shared(
+    cluster: &mut SimCluster,
+    w: &Resolved,
+    (machine, near): (u32, u32),
+    bytes: u64,
+) -> Result<Mem, VerbsError> {
+    match w.in_device_memory() {
+        true => cluster.alloc_dm(machine, 0, bytes),
+        false => cluster.alloc_near(machine, near, bytes, w.page_size()),
+    }
 }
 
 /// Number of the NIC for a thread on this core: the NIC of the core's socket, if each socket has one.

@@ -9,6 +9,7 @@ mod cover;
 mod inline;
 mod mix;
 mod nearest;
+mod one_address;
 mod options;
 mod pace;
 mod parameters;

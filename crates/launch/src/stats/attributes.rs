@@ -138,6 +138,7 @@ const WORKLOAD: &[(&str, Kept)] = &[
     ("remote_region", No(BUFFERS)),
     ("addresses", No(BUFFERS)),
     ("remote_addresses", No(BUFFERS)),
+    ("remote_memory", No(BUFFERS)),
     ("header_only", Posts),
     ("inline_recv", No("libibverbs has no attribute for it")),
     ("drain", No(PACE)),

@@ -60,6 +60,12 @@ pub struct VerbsMeasured {
     /// Transport.
     #[schemars(with = "String")]
     pub transport: QpType,
+    /// Whether the verb accesses memory on the responder's NIC.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub device_memory: bool,
+    /// Whether all READs or WRITEs access one address of the responder.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub one_address: bool,
     /// Which machines post to which.
     pub pattern: Pattern,
     /// Payloads in bytes.
@@ -154,6 +160,11 @@ impl fmt::Display for Bounds {
             false => write!(f, "{} to {}", self.least, self.most),
         }
     }
+}
+
+/// Whether a switch is off. Files leave it out then.
+fn is_false(switch: &bool) -> bool {
+    !switch
 }
 
 fn without_immediate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opcode, D::Error> {

@@ -205,6 +205,18 @@ impl<'a, P: Provider> Session<'a, P> {
         self.queues.recv_depth
     }
 
+    /// Memory that peers may read and write: the machine's shared buffer, or memory of this thread.
+    fn exposed(&self, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
+        let len = Buffers::remote(self.w()).bytes();
+        match self.worker.shared {
+            Some(mem) => Ok(self.pd.reg_mr(mem, access)?),
+            None if self.w().in_device_memory() => {
+                Ok(self.pd.reg_mr(self.pd.context().alloc_dm(len)?, access)?)
+            }
+            None => self.registered(len, access),
+        }
+    }
+
     fn registered(&self, len: u64, access: AccessFlags) -> Result<Mr<P>, ProgramError> {
         let page = self.w().page_size();
         let mem = match self.worker.memory_near {
@@ -228,7 +240,7 @@ impl<'a, P: Provider> Session<'a, P> {
             self.counters = Some(self.pd.reg_mr(mem, access)?);
         }
         if topology::responds(w, self.worker.machine) && w.reaches_buffers() {
-            self.exposed = Some(self.registered(Buffers::remote(w).bytes(), access)?);
+            self.exposed = Some(self.exposed(access)?);
         }
         Ok(())
     }

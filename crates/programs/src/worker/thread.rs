@@ -31,6 +31,9 @@ pub struct Worker {
     pub ports: u32,
     /// Counters for atomics, shared by all threads of the machine.
     pub counters: Option<Mem>,
+    /// The buffer that all operations of peers access, shared by all threads of the machine; `None` if each
+    /// thread has buffers of its own.
+    pub shared: Option<Mem>,
     /// Counts and latencies per operation kind, shared by all threads.
     pub tally: Tally,
 }

@@ -4,6 +4,7 @@
 mod accounting;
 mod common;
 mod conformance;
+mod device_memory;
 mod dropped;
 mod hierarchy;
 mod layers;
