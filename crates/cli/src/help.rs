@@ -73,7 +73,8 @@ const FIRST_OF_SYSTEMS: [&str; 15] = [
 
 /// Options that matter if the command line gives another option: the option, its value if only one value
 /// counts, and the options that matter.
-const RELATED: [(&str, Option<&str>, &[&str]); 9] = [
+const RELATED: [(&str, Option<&str>, &[&str]); 10] = [
+    (Workload::profile.key, None, &[Workload::pcie.key, Workload::link.key, Workload::host.key]),
     (
         Workload::verb.key,
         Some("read"),

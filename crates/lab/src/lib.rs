@@ -38,8 +38,8 @@ pub use doorbell_systems::config::Timing;
 pub use doorbell_workload::limits::{ClassLimits, least_latency, limits, limits_of_classes};
 pub use doorbell_workload::{
     Addresses, AtomicCounters, BufferOffset, DmaGain, Item, LoadLoop, MachineGroup, Mix, Operation, Pattern,
-    Pieces, Profiles, Resolved, ResolvedClass, ThreadClass, Verb, Window, Workload, WorkloadError, keys,
-    with_set,
+    Pieces, Profiles, RemoteAddresses, RemoteMemory, Resolved, ResolvedClass, ThreadClass, Verb, Window,
+    Workload, WorkloadError, keys, with_set,
 };
 pub use explain::{Depth, Typed, advise, change, explain, explained, percent, words};
 pub use extrapolation::unsupported;

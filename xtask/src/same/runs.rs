@@ -51,7 +51,7 @@ const SIZES: [u32; 7] = [0, 1, 32, 64, 300, 4096, 10_000];
 const PAYLOAD: [&str; 2] = ["--signal-every 4 --window-per-qp 8", "--no-inline --signal-every 1"];
 
 /// Workloads with other options. If a profile refuses one, the error sentences are compared.
-const SPECIAL: [&str; 59] = [
+const SPECIAL: [&str; 66] = [
     // A changed parameter of the profile.
     "write --transport uc --set tx.send_ns=200",
     // Payload in the RECV's CQE.
@@ -125,6 +125,15 @@ const SPECIAL: [&str; 59] = [
     "write --transport rc --pattern inbound --machines 6 --size 10000 --signal-every 1 --window 8",
     "write --transport uc --pattern inbound --machines 6 --size 4096 --signal-every 1 --window 8",
     "send --transport rc --pattern all-to-all --machines 6 --size 10000 --signal-every 1 --window 8",
+    // Another slot, another link, and the headers of RoCE.
+    "write --transport rc --size 4096 --no-inline --signal-every 1 --pcie gen4x16 --link 100roce",
+    "read --size 4096 --link 100ib",
+    "write --transport rc --size 10000 --set link.reth_in_every_packet=1",
+    // Operations on one address, ordered by the host and by the NIC.
+    "read --remote-addresses same --set host.dma_read_again_ns=43",
+    "write --transport uc --remote-addresses same",
+    "compare-swap --counters 64 --set atomics.one_per_qp=1",
+    "fetch-add --set atomics.fetch_add_ns=50",
 ];
 
 /// Mixes of sizes, of verbs, and of all operations that RC offers.

@@ -133,6 +133,8 @@ impl Posting {
             max_rd_atomic: self.rd_atomic.last().copied().unwrap_or(u32::MAX),
             counters: 1,
             counter_stride: 8,
+            device_memory: false,
+            one_address: false,
             inline_recv: false,
             recv_batch: PEER_RECVS,
             mixed_lists: false,

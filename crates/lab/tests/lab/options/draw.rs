@@ -142,7 +142,7 @@ fn quoted(text: impl std::fmt::Display) -> String {
 
 fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
     let mut said = Said::default();
-    let alike = ["profile", "machines", "host", "set"].contains(&wanted);
+    let alike = ["profile", "machines", "host", "pcie", "link", "set"].contains(&wanted);
     let unlike = wanted == "machine" || !alike && draws.percent(25);
     let mixed = is_mixed(draws, wanted);
     let classed = wanted == "class" || wanted != "threads" && draws.percent(25);
@@ -153,7 +153,7 @@ fn verbs(draws: &mut Draws, profile: &str, wanted: &str) -> Said {
             "profile" if !unlike => said.lines.push(("profile", quoted(profile))),
             "machines" if !unlike => said.lines.push(("machines", draws.among(2, 5).to_string())),
             "threads" => said.lines.push(("threads", draws.among(1, 3).to_string())),
-            "profile" | "machines" | "host" | "set" if unlike => {}
+            "profile" | "machines" | "host" | "pcie" | "link" | "set" if unlike => {}
             "verb" if mixed => {}
             "mix" if mixed => said.lines.push(("mix", value(draws, field, profile))),
             "mix" | "inline_up_to" if !mixed => {}
@@ -225,7 +225,7 @@ fn system(draws: &mut Draws, profile: &str, entry: &SystemEntry, wanted: &str) -
     let flat = Profile::named(profile).is_ok_and(|profile| profile.hierarchy.is_none());
     // The bytes of a table and its entries exclude each other.
     let by_bytes = wanted == "bytes" || !["tuples", "round_entries"].contains(&wanted) && draws.percent(30);
-    for key in ["host", "set"] {
+    for key in ["host", "pcie", "link", "set"] {
         let field = Workload::fields().into_iter().find(|field| field.key == key).unwrap();
         // Options that need cache sizes get a host that has them, if the profile has none.
         let wanted = if entry.name == "touch" && flat && draws.percent(80) { "host" } else { wanted };
@@ -266,7 +266,7 @@ fn line(draws: &mut Draws, said: &mut Said, field: &'static Field, profile: &str
         key if key == wanted => 100,
         // It excludes a duration.
         "until" => 0,
-        "host" | "set" => 8,
+        "host" | "pcie" | "link" | "set" => 8,
         "seed" => 90,
         _ => 18,
     };
@@ -390,6 +390,8 @@ fn text(draws: &mut Draws, key: &str) -> String {
     match key {
         "name" => quoted(draws.one_of(&["readers", "writers", "both ends"])),
         "host" => quoted(draws.one_of(&["e7520", "e5-2683-v3", "cx3"])),
+        "pcie" => quoted(draws.one_of(&["gen1x1", "gen2x8", "gen3x16", "gen4x4", "gen5x16", "gen6x8"])),
+        "link" => quoted(draws.one_of(&["1", "10", "40ib", "100", "100roce", "400roce", "roce"])),
         "request_size" | "reply_size" => {
             let (one, other) = (size(draws), size(draws));
             quoted(match draws.among(0, 2) {

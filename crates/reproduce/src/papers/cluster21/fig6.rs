@@ -10,7 +10,7 @@ use doorbell_lab::Outcome;
 use doorbell_nic::Resource;
 use doorbell_schema::Duration;
 use doorbell_verbs::Span;
-use doorbell_workload::{Addresses, Verb, Workload};
+use doorbell_workload::{Addresses, RemoteAddresses, Verb, Workload};
 use std::sync::Arc;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -39,15 +39,17 @@ const REGIONS: [u64; 8] = [MB / 16, MB / 4, MB, 2 * MB, 4 * MB, 8 * MB, 64 * MB,
 const LINE: u32 = 64;
 
 /// Order of accesses to local memory and to remote memory.
-type Pattern = (Addresses, Addresses);
-use Addresses::{Random, Sequential};
+type Pattern = (Addresses, RemoteAddresses);
+
+const SEQUENTIAL: Pattern = (Addresses::Sequential, RemoteAddresses::Sequential);
+const RANDOM: Pattern = (Addresses::Random, RemoteAddresses::Random);
 
 /// Patterns of the figure. The first is sequential at both ends.
 const PATTERNS: [(&str, Pattern); 4] = [
-    ("sequential to sequential", (Sequential, Sequential)),
-    ("sequential to random", (Sequential, Random)),
-    ("random to sequential", (Random, Sequential)),
-    ("random to random", (Random, Random)),
+    ("sequential to sequential", SEQUENTIAL),
+    ("sequential to random", (SEQUENTIAL.0, RANDOM.1)),
+    ("random to sequential", (RANDOM.0, SEQUENTIAL.1)),
+    ("random to random", RANDOM),
 ];
 
 /// Upper bound of the time of an operation whose translations miss.
@@ -65,11 +67,7 @@ fn warmup(region: u64, size: u32, pattern: Pattern) -> Span {
     let operations = pages * PAGE / u64::from(size.max(LINE));
     // After eight draws per page, the probability that a page was never drawn is e^-8.
     let draws = 8 * pages;
-    let once = if pattern == (Sequential, Sequential) {
-        FAST * operations
-    } else {
-        SLOW * draws + FAST * operations
-    };
+    let once = if pattern == SEQUENTIAL { FAST * operations } else { SLOW * draws + FAST * operations };
     once.max(Span::from_us(100))
 }
 
@@ -107,7 +105,7 @@ fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet
         let all = REGIONS.map(|region| workload(verb, LINE, region, pattern));
         ctx.measure_warmed(CLUSTER, "fig6", &all)
     };
-    let [sequential, random] = [(Sequential, Sequential), (Random, Random)].map(of);
+    let [sequential, random] = [SEQUENTIAL, RANDOM].map(of);
     Ok([sequential?, random?])
 }
 
@@ -115,7 +113,7 @@ fn by_region(ctx: &Ctx<'_>, verb: Verb) -> Result<[Vec<Arc<Outcome>>; 2], NotYet
 /// payload is a line.
 pub(super) fn asymmetry(ctx: &Ctx<'_>, verb: Verb) -> Result<f64, NotYet> {
     let of = |pattern| workload(verb, LINE, REGION, pattern);
-    let found = ctx.measure(CLUSTER, "fig6", &[(Sequential, Sequential), (Random, Random)].map(of))?;
+    let found = ctx.measure(CLUSTER, "fig6", &[SEQUENTIAL, RANDOM].map(of))?;
     Ok(found[0].mops / found[1].mops)
 }
 
