@@ -29,7 +29,7 @@ Values: bytes 4096, 4k, 4KiB (powers of 1024); counts and rates 45M, 45e6
 (powers of 1000); thousandths 50, 5%; shares 1%; times 5us; names READ, cas";
 
 /// Workload options that matter most, in this order.
-const FIRST: [&str; 20] = [
+const FIRST: [&str; 22] = [
     Workload::verb.key,
     Workload::size.key,
     Workload::transport.key,
@@ -47,6 +47,8 @@ const FIRST: [&str; 20] = [
     Workload::pattern.key,
     Workload::mix.key,
     Workload::set.key,
+    Workload::pcie.key,
+    Workload::link.key,
     Workload::signal_every.key,
     Workload::inline.key,
     Workload::warmup.key,

@@ -92,7 +92,8 @@ impl Evidence {
     pub(super) fn of_verbs(profiles: &Profiles, w: &Resolved, run: &RawRun, pace: RunPace) -> Evidence {
         let used: Vec<Utilization> = run.metrics.resources.iter().map(Utilization::from).collect();
         let of_group = |(profile, machines): (_, std::ops::Range<u32>)| {
-            let lock = lock_of(profile, w.counters);
+            let lock =
+                if w.in_device_memory() { Resource::AtomicLocks } else { lock_of(profile, w.counters) };
             machines.map(move |_| (profile, lock))
         };
         let kinds: Vec<(&Profile, Resource)> = profiles.all().zip(w.groups()).flat_map(of_group).collect();
