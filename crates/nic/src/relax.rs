@@ -48,9 +48,9 @@ impl Profile {
     /// divided.
     ///
     /// Relaxing the atomic locks shortens the time that each is held, but not the PCIe read under the lock,
-    /// which belongs to [`Resource::PcieLatency`]. So does the time between DMA reads of one line, and the
-    /// NIC's access to its own memory, which takes the place of a PCIe read. For [`Resource::Latency`] the cables and the switch take
-    /// less time.
+    /// which belongs to [`Resource::PcieLatency`]. The time between DMA reads of one line belongs to it, too,
+    /// and so does the NIC's access to its own memory, which takes the place of a PCIe read. For
+    /// [`Resource::Latency`] the cables and the switch take less time.
     ///
     /// # Panics
     /// If `num` or `den` is zero.

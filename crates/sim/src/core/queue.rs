@@ -152,7 +152,8 @@ impl SimEvent {
 ///
 /// Results depend on this order, so it never changes and new kinds are appended. The first kinds bring data
 /// to memory, the NIC and ports, so that a reader in the same picosecond finds it there. Units, sending ports
-/// and timers follow. `READ_FETCHED`, `TCP`, `TX_ON` and `OWN_READ` were appended later. Threads' actions come last.
+/// and timers follow. `READ_FETCHED`, `TCP`, `TX_ON` and `OWN_READ` were appended later. Threads' actions come
+/// last.
 mod kind {
     pub(super) const VISIBLE: u8 = 0;
     pub(super) const COMPLETION: u8 = 1;

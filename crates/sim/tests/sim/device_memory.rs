@@ -128,7 +128,7 @@ impl Program for Accesses {
             carry_out(&node, SendOp::FetchAdd { remote: there.at(512), add: 5 }, node.mr.sge(1024, 8));
             assert_eq!(p.load_u64(mem, 1024), before);
         }
-        // The requester's NIC puts what it reads into its own memory, and sends what is there.
+        // The requester's NIC puts returned data into its own memory, and sends payload from there.
         carry_out(&node, SendOp::Read(there.at(64)), mine.sge(0, 100));
         carry_out(&node, SendOp::FetchAdd { remote: there.at(512), add: 0 }, mine.sge(104, 8));
         carry_out(&node, SendOp::Write(host.at(0)), mine.sge(0, 112));
