@@ -186,10 +186,11 @@ schema! {
     /// Addresses of operations in a region: its buffers one after the other, random buffers, or a random byte
     /// for each operation.
     addresses: Addresses | absent = Field::name(Addresses::NAMES).usual("sequential"),
-    /// Addresses of operations at the responder: in remote_region as in local_region, or the same one of a
-    /// machine for all operations.
+    /// Addresses of operations at the responder: buffers of remote_region in turn or at random, or one buffer
+    /// of the machine for all operations.
     remote_addresses: RemoteAddresses | absent = Field::name(RemoteAddresses::NAMES).usual("as addresses"),
-    /// Memory that WRITEs, READs and atomics access: of the responder's host, or on its NIC (ibv_alloc_dm).
+    /// Memory that WRITEs, READs and atomics access: the responder's host memory, or memory on its NIC
+    /// (ibv_alloc_dm).
     remote_memory: RemoteMemory | absent = Field::name(RemoteMemory::NAMES).usual("host"),
     /// SEND an immediate and no payload.
     header_only: bool = Field::switch().usual("false"),
