@@ -5,7 +5,7 @@
 
 use doorbell_nic::cost::Costs;
 use doorbell_nic::limits::{self, Limit, Machines, Mix, Pattern};
-use doorbell_nic::{Profile, Resource};
+use doorbell_nic::{DeviceMemory, Profile, Resource};
 use doorbell_verbs::{Opcode, QpType, Span};
 use proptest::prelude::*;
 
@@ -135,6 +135,81 @@ fn writes_over_28_bytes_are_limited_by_mmio() {
     };
     expect(&cib, &outbound, Resource::MmioBandwidth, mmio(&cib), EXACT);
     assert_ne!(binding(&cib, &Mix { payload: 28, ..outbound }).resource, Resource::MmioBandwidth);
+}
+
+/// Cib with memory on its NIC, and with an order of accesses to one address.
+fn ordered() -> Profile {
+    let mut cib = profile("cib");
+    let ns = Span::from_ns;
+    cib.host.dma_read_again = ns(43);
+    cib.device.atomics.fetch_add = ns(53);
+    let (bytes, access, write_hold) = (1 << 17, ns(50), ns(45));
+    let (atomic_hold, fetch_add) = (ns(111), ns(26));
+    cib.device.device_memory = Some(DeviceMemory { bytes, access, write_hold, atomic_hold, fetch_add });
+    cib
+}
+
+#[test]
+fn one_address_bounds_the_operations_that_wait_for_each_other() {
+    let p = ordered();
+    let (hold, read) = (p.device.atomics.hold, p.device.pcie.read_latency);
+    let atomic = |opcode, device_memory| Mix { opcode, payload: 8, device_memory, ..reads(&p) };
+    let one = |each: &[Span]| units(1, each);
+    let ns = Span::from_ns;
+    expect(&p, &atomic(Opcode::CompareSwap, false), Resource::PcieLatency, one(&[read, hold]), EXACT);
+    expect(&p, &atomic(Opcode::FetchAdd, false), Resource::PcieLatency, one(&[read, hold, ns(53)]), EXACT);
+    expect(&p, &atomic(Opcode::CompareSwap, true), Resource::AtomicLocks, one(&[ns(111)]), EXACT);
+    expect(&p, &atomic(Opcode::FetchAdd, true), Resource::AtomicLocks, one(&[ns(111), ns(26)]), EXACT);
+    let same = Mix { one_address: true, ..reads(&p) };
+    expect(&p, &same, Resource::PcieLatency, one(&[ns(43)]), EXACT);
+    let write = Mix { opcode: Opcode::Write, device_memory: true, inline: true, ..same };
+    expect(&p, &write, Resource::AtomicLocks, one(&[ns(45)]), EXACT);
+    // A READ of device memory and a WRITE of host memory wait for no other access.
+    for free in [Mix { device_memory: true, ..same }, Mix { device_memory: false, ..write }] {
+        let elsewhere = Mix { one_address: false, device_memory: false, ..free };
+        assert_eq!(binding(&p, &free).mops, binding(&p, &elsewhere).mops, "{free:?}");
+    }
+    // The atomics of one QP are executed one after another, although they need 64 locks.
+    let mut in_order = p.clone();
+    in_order.device.atomics.one_per_qp = true;
+    let of_a_qp = Mix {
+        machines: 2,
+        threads: 1,
+        qps: 1,
+        window: 256,
+        counters: 64,
+        ..atomic(Opcode::CompareSwap, false)
+    };
+    let bound = |p: &Profile| {
+        let locks = |limit: &&Limit| limit.text.contains("in use, each held");
+        limits::limits(p, &of_a_qp).iter().find(locks).map(|limit| limit.mops).expect("atomics take locks")
+    };
+    assert!((bound(&in_order) / one(&[read, hold]) - 1.0).abs() < EXACT);
+    assert!((bound(&p) / (64.0 * one(&[read, hold])) - 1.0).abs() < EXACT);
+}
+
+/// In device memory, a responder's DMA read takes the time of an access, and no PCIe.
+#[test]
+fn device_memory_takes_no_pcie_of_the_responder() {
+    let p = ordered();
+    let pcie = Costs::new(&p).pcie;
+    for (opcode, payload) in [(Opcode::Read, 32), (Opcode::FetchAdd, 8)] {
+        let mix = Mix { opcode, payload, ..reads(&p) };
+        let device = Mix { device_memory: true, ..mix };
+        let latency = |mix| limits::unloaded_latency(&p, mix).as_ps();
+        let saved = latency(&mix) - latency(&device);
+        let read = pcie.read_requests(payload.into()) + pcie.read_latency + pcie.completions(payload.into());
+        assert_eq!(saved, read - 50_000, "{opcode:?}");
+    }
+    for opcode in [Opcode::Read, Opcode::Write, Opcode::FetchAdd] {
+        let mix =
+            Mix { opcode, payload: 8, device_memory: true, inline: opcode == Opcode::Write, ..reads(&p) };
+        let own = |limit: &Limit| limit.text.contains("of machine 0") && limit.text.starts_with("PCIe");
+        let bounds = limits::limits(&p, &mix);
+        assert!(!bounds.iter().any(own), "{opcode:?}: {bounds:?}");
+        let host = limits::limits(&p, &Mix { device_memory: false, ..mix });
+        assert!(host.iter().any(own), "{opcode:?}: {host:?}");
+    }
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Execution of atomics under their locks (ATC'16, 3.4 and 5.4).
 //!
 //! An atomic acquires the lock of its address. In host memory, it reads the word over PCIe, writes the new
-//! word, and releases the lock some time later. In the NIC's memory (`own_memory`), the lock is held for a
+//! word, and releases the lock some time later. In the NIC's memory (`device_memory`), the lock is held for a
 //! time that is known from the beginning. If a profile says so, an atomic first waits until the earlier
 //! atomics of its QP are done.
 
+use super::device_memory::is_own;
 use super::hold::UnitHold;
 use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
-use super::own_memory::is_own;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, LockId, Maybe, QpId, UnitId};
 use crate::core::ps::Ps;

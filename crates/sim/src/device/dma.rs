@@ -1,8 +1,8 @@
 //! DMA: the NIC's accesses to memory.
 
+use super::device_memory::is_own;
 use super::locks::IS_ATOMIC;
 use super::nic::SimDevice;
-use super::own_memory::is_own;
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{FlightId, ReadId};
 use crate::core::payload::Payload;

@@ -1,7 +1,7 @@
 //! A device: a NIC with its metered parts.
 //!
 //! Some files hold the parts: `qp`, `sending` and `receiving` (units), `hold`, `reads`, `pcie`, `caches`,
-//! `locks`, `own_memory` and `ethernet`. `nic` puts them together. The other files hold the actions:
+//! `locks`, `device_memory` and `ethernet`. `nic` puts them together. The other files hold the actions:
 //!
 //! - `doorbell`: how WQEs come to the NIC.
 //! - `tx`: sending units, until a packet is at its port.
@@ -20,6 +20,7 @@ mod atomics;
 mod caches;
 mod completion;
 mod contexts;
+mod device_memory;
 mod dma;
 mod doorbell;
 mod ethernet;
@@ -27,7 +28,6 @@ mod frames;
 mod hold;
 mod locks;
 mod nic;
-mod own_memory;
 mod pcie;
 mod qp;
 mod reads;

@@ -1,9 +1,9 @@
 //! A NIC with all its parts.
 
 use super::caches::Caches;
+use super::device_memory::OwnMemory;
 use super::ethernet::Ethernet;
 use super::locks::AtomicLocks;
-use super::own_memory::OwnMemory;
 use super::pcie::PcieLink;
 use super::qp::{CqSlot, FIRST_QPN, QpSlot, RecvSlot};
 use super::reads::Dma;

@@ -1,8 +1,8 @@
 //! Receiving units: from a packet at the port to memory, completions and responses.
 
+use super::device_memory::is_own;
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
-use super::own_memory::is_own;
 use super::qp::{Cqe, EndedSend, QpSlot};
 use super::receiving::{Flow, FlowId};
 use crate::core::index::{FlightId, Maybe, QpId, UnitId, WqeId};

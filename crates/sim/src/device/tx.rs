@@ -4,9 +4,9 @@
 //! QP has at most one unit at a time. A packet's *cost* is the time for which its unit works on it.
 //! Then the unit may stall, or wait until the port sends the packet ([`UnitHold`]).
 
+use super::device_memory::is_own;
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
-use super::own_memory::is_own;
 use super::qp::{EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use super::sending::TxTask;
