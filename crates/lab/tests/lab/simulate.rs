@@ -779,8 +779,8 @@ fn a_response_that_is_read_when_the_server_ends_is_no_failure() {
 fn a_port_with_roce_carries_the_goodput_that_its_headers_leave() {
     let goodput = |size: u32, set: &str| {
         let options = "machines = 2\nthreads = 4\nports = 1\nwindow = 16\nsignal_every = 1\ninline = false\n\
-             pattern = \"outbound\"\npcie = \"gen4x16\"\nlink = \"100roce\"\nwarmup = \"100us\"\n\
-             duration = \"400us\"";
+             pattern = \"outbound\"\npcie = \"gen4x16\"\nlink = \"100roce\"\nwarmup = \"500us\"\n\
+             duration = \"10ms\"";
         let verb = format!("verb = \"write\"\ntransport = \"rc\"\nsize = {size}");
         f64::from(size) * 8e-3 * simulate(&format!("{options}\n{verb}\n[set]\n{set}")).mops
     };
@@ -790,6 +790,6 @@ fn a_port_with_roce_carries_the_goodput_that_its_headers_leave() {
         (65536, "\"link.mtu_bytes\" = 4096\n\"link.reth_in_every_packet\" = 1", 97.66),
     ] {
         let got = goodput(size, set);
-        assert!((got / most - 1.0).abs() < 0.01, "{size} B, {set}: {got} Gb/s, not {most}");
+        assert!((got / most - 1.0).abs() < 0.002, "{size} B, {set}: {got} Gb/s, not {most}");
     }
 }
