@@ -22,6 +22,8 @@ pub enum Part {
     SendingUnits,
     /// The sending unit of the QP that has one for the longest time.
     BusiestSendingUnit,
+    /// The pipeline of the sending units.
+    SendingPipeline,
     /// The receiving units, on average.
     ReceivingUnits,
     /// The receiving unit of the flow that has one for the longest time.
@@ -36,13 +38,14 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 11] = [
+    pub const ALL: [Part; 12] = [
         Part::Core,
         Part::PcieMmio,
         Part::PcieReadCompletions,
         Part::PcieToHost,
         Part::SendingUnits,
         Part::BusiestSendingUnit,
+        Part::SendingPipeline,
         Part::ReceivingUnits,
         Part::BusiestReceivingUnit,
         Part::BusiestLock,
@@ -58,6 +61,7 @@ impl Part {
             Part::PcieReadCompletions => Resource::DmaBandwidth,
             Part::PcieToHost => Resource::DmaWriteBandwidth,
             Part::SendingUnits | Part::BusiestSendingUnit => Resource::TxUnits,
+            Part::SendingPipeline => Resource::TxPipeline,
             Part::ReceivingUnits | Part::BusiestReceivingUnit => Resource::RxUnits,
             Part::BusiestLock => Resource::AtomicLocks,
             Part::PortOut | Part::PortIn => Resource::LinkBandwidth,

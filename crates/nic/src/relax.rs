@@ -105,6 +105,11 @@ impl Profile {
                 }
             }
             Resource::TxUnits => self.relax_tx(factor),
+            Resource::TxPipeline => {
+                if let Some(pipeline) = &mut self.device.pipeline {
+                    factor.faster([&mut pipeline.request]);
+                }
+            }
             Resource::RxUnits => self.relax_rx(factor),
             // The number of locks stays. With a number that is not a power of two, other address bits would
             // choose the lock. That would be a different NIC, not a somewhat better one.

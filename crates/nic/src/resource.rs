@@ -1,5 +1,6 @@
 //! The resources that can limit a workload.
 
+use crate::Profile;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -22,6 +23,8 @@ pub enum Resource {
     PcieLatency,
     /// The NIC's sending units.
     TxUnits,
+    /// The pipeline that the NIC's sending units share.
+    TxPipeline,
     /// The NIC's receiving units.
     RxUnits,
     /// The NIC's locks for atomics.
@@ -46,13 +49,14 @@ pub enum Resource {
 
 impl Resource {
     /// All resources.
-    pub const ALL: [Resource; 16] = [
+    pub const ALL: [Resource; 17] = [
         Resource::Cpu,
         Resource::MmioBandwidth,
         Resource::DmaBandwidth,
         Resource::DmaWriteBandwidth,
         Resource::PcieLatency,
         Resource::TxUnits,
+        Resource::TxPipeline,
         Resource::RxUnits,
         Resource::AtomicLocks,
         Resource::WqeCache,
@@ -66,13 +70,14 @@ impl Resource {
     ];
 
     /// Resources that can be made somewhat faster or larger.
-    pub const FASTER: [Resource; 13] = [
+    pub const FASTER: [Resource; 14] = [
         Resource::Cpu,
         Resource::MmioBandwidth,
         Resource::DmaBandwidth,
         Resource::DmaWriteBandwidth,
         Resource::PcieLatency,
         Resource::TxUnits,
+        Resource::TxPipeline,
         Resource::RxUnits,
         Resource::AtomicLocks,
         Resource::WqeCache,
@@ -100,10 +105,18 @@ impl Resource {
         matches!(self, Resource::WqeCache | Resource::QpContextCache | Resource::TranslationCache)
     }
 
-    /// Whether the resource is part of the NIC itself: its units, locks and caches.
+    /// Whether the resource is part of the NIC itself: its units, pipeline, locks and caches.
     pub const fn is_of_nic(self) -> bool {
         let counted = matches!(self, Resource::TxUnits | Resource::RxUnits | Resource::AtomicLocks);
-        counted || self.is_cache()
+        counted || self.is_cache() || matches!(self, Resource::TxPipeline)
+    }
+
+    /// Whether machines of this profile have the resource. Some resources belong to optional sections.
+    pub fn is_of(self, profile: &Profile) -> bool {
+        match self {
+            Resource::TxPipeline => profile.device.pipeline.is_some(),
+            _ => true,
+        }
     }
 
     /// The resource's name in reports and JSON.
@@ -115,6 +128,7 @@ impl Resource {
             Resource::DmaWriteBandwidth => "dma-write-bw",
             Resource::PcieLatency => "pcie-rtt",
             Resource::TxUnits => "nic-tx-pu",
+            Resource::TxPipeline => "nic-pipeline",
             Resource::RxUnits => "nic-rx-pu",
             Resource::AtomicLocks => "nic-lock",
             Resource::WqeCache => "nic-wqe-cache",

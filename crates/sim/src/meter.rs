@@ -94,6 +94,7 @@ const fn words(part: Part) -> PartWords {
         Part::PcieToHost => (None, "PCIe to host"),
         Part::SendingUnits => (None, "sending units"),
         Part::BusiestSendingUnit => (None, "sending unit of the busiest QP"),
+        Part::SendingPipeline => (None, "pipeline of the sending units"),
         Part::ReceivingUnits => (None, "receiving units"),
         Part::BusiestReceivingUnit => (None, "receiving unit of the busiest flow"),
         Part::BusiestLock => (Some("atomics lock"), ", the busiest"),
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     /// One meter of each part, on a machine with one device.
-    fn all() -> [(Meter, &'static str, &'static str); 11] {
+    fn all() -> [(Meter, &'static str, &'static str); 12] {
         [
             (Meter::core(13), "core 13", "core"),
             (Meter::of_device(Part::PcieMmio), "PCIe to NIC, MMIO", "PCIe to NIC, MMIO"),
@@ -184,6 +185,11 @@ mod tests {
                 Meter::of_device(Part::BusiestSendingUnit),
                 "sending unit of the busiest QP",
                 "sending unit of the busiest QP",
+            ),
+            (
+                Meter::of_device(Part::SendingPipeline),
+                "pipeline of the sending units",
+                "pipeline of the sending units",
             ),
             (Meter::of_device(Part::ReceivingUnits), "receiving units", "receiving units"),
             (

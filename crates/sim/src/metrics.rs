@@ -277,6 +277,9 @@ impl Metrics {
         let mean = |busy: Ps, units: usize| busy / units.max(1) as u64;
         let busy = sending.units.iter().map(|u| u.busy).sum();
         add(Meter::of_device(Part::SendingUnits), mean(busy, sending.units.len()));
+        if d.profile.device.pipeline.is_some() {
+            add(Meter::of_device(Part::SendingPipeline), sending.pipeline.busy);
+        }
         let busy = receiving.units.iter().map(|u| u.busy).sum();
         add(Meter::of_device(Part::ReceivingUnits), mean(busy, receiving.units.len()));
         // A QP or flow uses one unit at a time, so that unit may be its limit.

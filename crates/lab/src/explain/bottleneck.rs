@@ -148,6 +148,7 @@ pub fn words(resource: Resource) -> &'static str {
         Resource::DmaWriteBandwidth => "PCIe bandwidth for the NIC's DMA writes limits the rate",
         Resource::PcieLatency => "the latency of PCIe transactions limits the rate",
         Resource::TxUnits => "the NIC's sending processing units limit the rate",
+        Resource::TxPipeline => "the pipeline of the NIC's sending units limits the rate",
         Resource::RxUnits => "the NIC's receiving processing units limit the rate",
         Resource::AtomicLocks => "the NIC's locks for atomics limit the rate",
         Resource::WqeCache => "misses in the NIC's WQE cache limit the rate",

@@ -56,6 +56,7 @@ fn of(bottleneck: Resource) -> &'static [Knob] {
         Resource::DmaWriteBandwidth => &[Knob::Signal, Knob::InlineReceive, Knob::Placement, Knob::Size],
         Resource::PcieLatency => &[Knob::Qps, Knob::Counters, Knob::Window, Knob::Pages],
         Resource::TxUnits => &[Knob::Qps, Knob::Inline, Knob::Batch, Knob::Size, Knob::Threads],
+        Resource::TxPipeline => &[Knob::Size],
         Resource::RxUnits => &[Knob::Qps, Knob::InlineReceive, Knob::Size, Knob::Threads],
         Resource::AtomicLocks => &[Knob::Counters],
         Resource::WqeCache => &[Knob::Window, Knob::Qps, Knob::Threads],

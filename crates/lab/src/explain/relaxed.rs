@@ -22,7 +22,8 @@ pub(super) fn singles<E>(
     depth: Depth,
     ask: &mut Asker<'_, E>,
 ) -> Result<Vec<Lifted>, E> {
-    let mut wanted: Vec<More> = Resource::FASTER.map(More::Tenth).into();
+    let exists = |resource: &Resource| run.profiles.all().any(|profile| resource.is_of(profile));
+    let mut wanted: Vec<More> = Resource::FASTER.into_iter().filter(exists).map(More::Tenth).collect();
     if depth == Depth::Whole {
         wanted.extend(Resource::COUNTED.map(|resource| More::Times(resource, TIMES)));
     }

@@ -111,7 +111,7 @@ impl<'a> MeteredMachine<'a> {
             Part::ReceivingUnits => self.units(simple, Part::BusiestReceivingUnit, self.stalls_receiving()),
             Part::BusiestSendingUnit | Part::BusiestReceivingUnit => return None,
             Part::BusiestLock => Station { class: self.lock, ..simple },
-            Part::PortOut | Part::PortIn => simple,
+            Part::SendingPipeline | Part::PortOut | Part::PortIn => simple,
         })
     }
 

@@ -22,6 +22,9 @@ pub struct SendCost {
     pub context_stall: u64,
     /// Added for a request of an RC QP that was idle.
     pub idle_qp: u64,
+    /// Least time between the beginnings of two request packets of the whole NIC; 0 for no limit. Responses
+    /// do not count.
+    pub pipeline: u64,
     message: u64,
     read: u64,
     atomic: u64,
@@ -45,6 +48,7 @@ impl SendCost {
             wqe_stall: profile.device.caches.wqe_stall.as_ps(),
             context_stall: (profile.device.caches.context_stall + profile.device.pcie.read_latency).as_ps(),
             idle_qp: tx.idle_qp.as_ps(),
+            pipeline: profile.device.pipeline.map_or(0, |pipeline| pipeline.request.as_ps()),
             message: tx.send.as_ps(),
             read: tx.read_request.as_ps(),
             atomic: tx.atomic_request.as_ps(),

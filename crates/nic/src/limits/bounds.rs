@@ -6,7 +6,7 @@ use super::operation_end::OperationEnd;
 use super::terms::{Limit, Terms};
 use crate::accounting::{self, ATOMIC_WORD_BYTES, Method};
 use crate::cost::{self, Costs, MessagePacket, MessageShape, ReceiveWork};
-use crate::{Atomics, Digits, PostShape, Profile, Resource, counted, wqe};
+use crate::{Atomics, Device, Digits, PostShape, Profile, Resource, counted, wqe};
 use doorbell_verbs::Opcode;
 
 /// The bounds that a group of machines sets.
@@ -28,10 +28,11 @@ pub(super) struct Bounds<'a> {
 pub(super) type BoundKind = fn(&Bounds<'_>) -> Limit;
 
 /// All kinds of bounds, with both directions of the link.
-pub(super) const KINDS: [BoundKind; 8] = [
+pub(super) const KINDS: [BoundKind; 9] = [
     |bounds| bounds.to_nic(),
     |bounds| bounds.to_host(),
     |bounds| bounds.sending(),
+    |bounds| bounds.pipeline(),
     |bounds| bounds.receiving(),
     |bounds| bounds.link_out_of(),
     |bounds| bounds.link_into(),
@@ -47,11 +48,12 @@ pub(super) fn capacities(profile: &Profile, ports: u32) -> [Option<f64>; KINDS.l
     let time = |servers: u32| Some(f64::from(servers) * NS_PER_US);
     let ports = f64::from(ports.min(profile.device.link.ports));
     let link = Some(ports * profile.device.link.port_bytes_per_s as f64 / 1e6);
-    [time(1), time(1), time(profile.device.tx.units), time(profile.device.rx.units), link, link, None, None]
+    let Device { tx, rx, .. } = &profile.device;
+    [time(1), time(1), time(tx.units), time(1), time(rx.units), link, link, None, None]
 }
 
 /// Index of the cores in [`KINDS`].
-pub(super) const CORES: usize = 6;
+pub(super) const CORES: usize = 7;
 
 impl<'a> Bounds<'a> {
     fn profile(&self) -> &'a Profile {
@@ -76,6 +78,7 @@ impl<'a> Bounds<'a> {
             self.to_nic(),
             self.to_host(),
             self.sending(),
+            self.pipeline(),
             self.receiving(),
             self.link(),
             self.cpu(),
@@ -292,6 +295,20 @@ impl<'a> Bounds<'a> {
         );
         let busy = self.group.senders.busy(self.group.machines, self.profile().device.tx.units);
         units(Resource::TxUnits, self.group, busy, "sending", terms)
+    }
+
+    /// The pipeline of the sending units. Only requests pass it.
+    fn pipeline(&self) -> Limit {
+        let each = self.costs().send.pipeline;
+        let packets = self.message().requests().count();
+        let terms =
+            self.terms(|terms| terms.time("beginnings of request packets", packets as f64, each), |_| {});
+        let text = format!(
+            "the pipeline of the sending units of {}, {} ns per operation",
+            self.group.who,
+            Digits(terms.sum() / self.group.machines as f64, 2)
+        );
+        Limit::new(Resource::TxPipeline, self.group.machines as f64 * NS_PER_US, terms, text)
     }
 
     /// A flow has one unit at a time, and the unit that became idle last takes the next flow. So at most as

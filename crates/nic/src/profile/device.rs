@@ -1,6 +1,7 @@
 //! Parameters of a NIC and its PCIe link.
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
+use super::pipeline::Pipeline;
 use crate::Generation;
 use doorbell_verbs::{Mtu, Span};
 use serde::Serialize;
@@ -21,6 +22,9 @@ pub struct Device {
     pub nic: Nic,
     /// Sending units.
     pub tx: Tx,
+    /// The pipeline of all sending units, if the profile describes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<Pipeline>,
     /// Receiving units.
     pub rx: Rx,
     /// Locks for atomics.

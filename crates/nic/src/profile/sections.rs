@@ -7,6 +7,7 @@ use super::host::Host;
 use super::machine::Profile;
 use super::measured::Measured;
 use super::parameter::{ProfileError, ProfileReader, Section, Unit};
+use super::pipeline::Pipeline;
 use super::sockets::Sockets;
 use super::tcp::Tcp;
 use crate::Generation;
@@ -35,6 +36,7 @@ pub(super) struct Sections {
     pub(super) link: Option<Spanned<Section>>,
     pub(super) nic: Option<Spanned<Section>>,
     pub(super) tx: Option<Spanned<Section>>,
+    pub(super) pipeline: Option<Spanned<Section>>,
     pub(super) rx: Option<Spanned<Section>>,
     pub(super) atomics: Option<Spanned<Section>>,
     pub(super) caches: Option<Spanned<Section>>,
@@ -92,13 +94,20 @@ impl Sections {
         if let Err(message) = generation.layout().completion.check(generation.name(), nic.cqe) {
             return Err(reader.error(nic_at, message));
         }
+        let tx = Tx::read(&mut reader, self.tx)?;
+        let inherited = base.is_some_and(|base| base.device.pipeline.is_some());
+        let pipeline = match self.pipeline {
+            None if !inherited => None,
+            section => Some(Pipeline::read(&mut reader, section)?),
+        };
         let device = Device {
             generation,
             pcie,
             pcie_speed: PcieSpeed::of_all_lanes(&pcie),
             link,
             nic,
-            tx: Tx::read(&mut reader, self.tx)?,
+            tx,
+            pipeline,
             rx: Rx::read(&mut reader, self.rx)?,
             atomics: Atomics::read(&mut reader, self.atomics)?,
             caches: Caches::read(&mut reader, self.caches)?,

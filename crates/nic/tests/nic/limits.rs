@@ -92,6 +92,37 @@ fn connect_ib_sends() {
     expect(&cib, &two_qps, Resource::TxUnits, units(2, &[tx.send, tx.fetched_wqe, tx.extra_line]), EXACT);
 }
 
+/// `cib` with a pipeline that begins a request every `ns` nanoseconds.
+fn with_pipeline(ns: f64) -> Profile {
+    let entry = format!("{{ value = {ns}, basis = \"assumed\", reason = \"r\", range = [0, 1000] }}");
+    let text = format!("name = \"x\"\ntitle = \"x\"\nbase = \"cib\"\n[pipeline]\nrequest_ns = {entry}\n");
+    Profile::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The bound that the pipeline sets, if any, in millions of operations per second.
+fn pipeline_bound(profile: &Profile, mix: &Mix) -> Option<f64> {
+    let all = limits::limits(profile, mix);
+    all.iter().find(|limit| limit.resource == Resource::TxPipeline).map(|limit| limit.mops)
+}
+
+#[test]
+fn the_pipeline_bounds_the_requests_of_a_nic() {
+    let p = with_pipeline(20.0);
+    let (send, read) = (sends(&p), reads(&p));
+    expect(&p, &send, Resource::TxPipeline, 50.0, EXACT);
+    // 10,000 bytes are three packets.
+    let large = Mix { opcode: Opcode::Write, qp_type: QpType::Rc, payload: 10_000, inline: false, ..send };
+    assert_eq!(pipeline_bound(&p, &large), Some(50.0 / 3.0));
+    // Responses do not pass the pipeline: machine 0 answers the five machines that READ from it.
+    assert_eq!(pipeline_bound(&p, &read), Some(250.0));
+    assert_eq!(pipeline_bound(&p, &Mix { pattern: Pattern::AllToAll, ..read }), Some(300.0));
+    assert_eq!(pipeline_bound(&p, &Mix { pattern: Pattern::Outbound, ..read }), Some(50.0));
+    for none in [with_pipeline(0.0), profile("cib")] {
+        assert_eq!(pipeline_bound(&none, &send), None);
+        assert_eq!(limits::limits(&none, &send), limits::limits(&profile("cib"), &send));
+    }
+}
+
 #[test]
 fn connect_ib_receives() {
     let cib = profile("cib");

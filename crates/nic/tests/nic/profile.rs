@@ -393,9 +393,32 @@ fn a_nic_keeps_its_numbers_in_another_host_and_under_another_name() {
     }
 }
 
+/// `cib` with every optional section that adds a resource.
+fn with_every_resource() -> Profile {
+    named("base = \"cib\"\n[pipeline]\nrequest_ns = { value = 6.4, basis = \"assumed\", reason = \"r\", range = [0, 20] }\n")
+        .unwrap()
+}
+
+#[test]
+fn the_pipeline_is_an_optional_section() {
+    let cib = profile("cib");
+    assert!(cib.device.pipeline.is_none() && !Resource::TxPipeline.is_of(&cib));
+    assert_eq!(Costs::new(&cib).send.pipeline, 0);
+    let p = with_every_resource();
+    assert!(Resource::TxPipeline.is_of(&p));
+    assert_eq!(Costs::new(&p).send.pipeline, 6_400);
+    assert_eq!(Costs::new(&p.relax(Resource::TxPipeline, 2, 1)).send.pipeline, 3_200);
+    assert_eq!(p.relax(Resource::TxUnits, 2, 1).device.pipeline, p.device.pipeline);
+    assert_eq!(set(&p, &[("pipeline.request_ns", 0.0)]).map(|p| Costs::new(&p).send.pipeline), Ok(0));
+    let error = set(&cib, &[("pipeline.request_ns", 6.4)]).unwrap_err();
+    assert!(error.starts_with("set: pipeline.request_ns is not a parameter of cib"), "{error}");
+    let error = named("base = \"cib\"\n[pipeline]\n").unwrap_err().to_string();
+    assert!(error.ends_with("parameter pipeline.request_ns is missing"), "{error}");
+}
+
 #[test]
 fn each_resource_can_be_relaxed_and_has_its_own_name() {
-    let p = profile("cib");
+    let p = with_every_resource();
     let names: std::collections::BTreeSet<&str> = Resource::ALL.iter().map(|r| r.name()).collect();
     assert_eq!(names.len(), Resource::ALL.len());
     for resource in Resource::ALL {
@@ -406,7 +429,7 @@ fn each_resource_can_be_relaxed_and_has_its_own_name() {
 
 #[test]
 fn more_of_what_is_counted_is_a_whole_number_of_times_as_many() {
-    let p = profile("cib");
+    let p = with_every_resource();
     let of = |resource| p.with(More::Times(resource, 2)).device;
     assert_eq!(of(Resource::TxUnits).tx.units, 2 * p.device.tx.units);
     assert_eq!(of(Resource::TxUnits).tx.send, p.device.tx.send, "each unit is as fast as before");

@@ -2,6 +2,7 @@
 
 use crate::core::index::{FlightId, IdVec, QpId, UnitId};
 use crate::core::ps::Ps;
+use crate::core::server::MeteredServer;
 use crate::core::slab::Slab;
 use crate::fabric::{Flight, Row};
 use std::collections::VecDeque;
@@ -66,6 +67,8 @@ pub(crate) struct Sending {
     /// Idle units; the last is taken first.
     pub(super) idle: Vec<UnitId>,
     pub(super) waiting: VecDeque<QpId>,
+    /// The pipeline that begins the requests of all units, one after the other. Unused without a limit.
+    pub(crate) pipeline: MeteredServer,
 }
 
 impl Sending {
@@ -74,6 +77,7 @@ impl Sending {
             units: (0..units).map(|_| TxUnit::default()).collect(),
             idle: (0..units as u16).rev().map(UnitId).collect(),
             waiting: VecDeque::new(),
+            pipeline: MeteredServer::default(),
         }
     }
 }

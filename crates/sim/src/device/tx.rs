@@ -92,11 +92,12 @@ impl SimDevice {
     fn tx_serve(&mut self, env: &mut Env, unit: UnitId, mut qp: QpId) {
         loop {
             if let Some((flight, cost)) = self.next_work(env, qp) {
-                let end = env.now + cost;
-                let busy = env.window.overlap(env.now, end);
+                let start = self.begins(env, flight);
+                let end = start + cost;
+                let busy = env.window.overlap(start, end);
                 self.qps[qp].tx_busy += busy;
                 let state = &mut self.sending.units[unit];
-                state.since = env.now;
+                state.since = start;
                 state.until = end;
                 state.busy += busy;
                 return env.queue.push(end, SimEvent::TxPu { device: self.id, unit, flight });
@@ -105,6 +106,16 @@ impl SimDevice {
             let Some(next) = self.sending.waiting.pop_front() else { return self.sending.idle.push(unit) };
             qp = next;
         }
+    }
+
+    /// When a sending unit that gets this packet now begins it. A request waits for the NIC's pipeline.
+    #[inline]
+    fn begins(&mut self, env: &Env, flight: FlightId) -> Ps {
+        let gap = Ps(self.costs.send.pipeline);
+        if gap == Ps::ZERO || env.flights[flight].packet.is_answer() {
+            return env.now;
+        }
+        self.sending.pipeline.serve(env.now, gap, env.window) - gap
     }
 
     /// The next packet of a QP, a response or a request, and its cost.

@@ -1,6 +1,6 @@
 //! Properties of NICs and links beyond the protocol.
 
-use crate::common::{ALL, Node, Passive, profile};
+use crate::common::{ALL, Node, Passive, Reader, profile};
 use doorbell_nic::cost::Costs;
 use doorbell_nic::{Part, Profile};
 use doorbell_sim::{DeviceSlot, Machine, SimCluster, SimConfig};
@@ -608,4 +608,60 @@ fn requests_and_answers_of_a_qp_take_turns() {
     let [request, answer] =
         [tx.read_request, tx.response + tx.larger_payload].map(|span| span.as_ps() / 1000);
     assert!(many <= few + request + answer, "{many} ns beside 16 READs, {few} ns beside 2");
+}
+
+/// `cib` with a pipeline that begins a request every `ns` nanoseconds, and a QP's own unit for each request.
+fn with_pipeline(ns: u32) -> Profile {
+    let entry = format!("{{ value = {ns}, basis = \"assumed\", reason = \"r\", range = [0, 1000] }}");
+    let text = format!("name = \"x\"\ntitle = \"x\"\nbase = \"cib\"\n[pipeline]\nrequest_ns = {entry}\n");
+    Profile::parse("x.toml", &text).expect("a profile")
+}
+
+/// Two threads of a machine with profile `requester` each READ in rounds from a machine with profile
+/// `responder`, in one round `window` READs of each thread. Returns when the last round of each thread was
+/// done, and the metrics.
+fn reading(requester: &Profile, responder: &Profile, window: u64) -> ([Time; 2], doorbell_sim::Metrics) {
+    let slots = [requester, responder].map(|profile| [DeviceSlot { profile, socket: 0 }]);
+    let machines = [0, 1].map(|n| Machine { host: slots[n][0].profile, devices: &slots[n] });
+    let config = SimConfig { window: (Time::START, Span::from_us(1000)), ..SimConfig::new(2) };
+    let mut cluster = SimCluster::of(&machines, config);
+    let tasks = [0, 1].map(|n| {
+        let (me, peer) = (format!("a{n}"), format!("b{n}"));
+        cluster.spawn(1, n, Passive { me: peer.clone(), peer: me.clone() });
+        cluster.spawn(0, n, Reader { me, peer, window, rounds: 4 })
+    });
+    cluster.run().expect("the run ends");
+    let ends = tasks.map(|task| *task.take().expect("a result").last().expect("a round"));
+    (ends, cluster.metrics())
+}
+
+/// Share of the window for which a part of a machine was busy, if the machine has the part.
+fn utilization(metrics: &doorbell_sim::Metrics, machine: u32, part: Part) -> Option<f64> {
+    let found = metrics.resources.iter().find(|r| r.machine == machine && r.meter.part() == part);
+    found.map(|r| r.utilization)
+}
+
+#[test]
+fn the_pipeline_begins_requests_of_all_units_one_after_the_other() {
+    let (cib, slow) = (profile("cib"), with_pipeline(1000));
+    // 2 QPs x 4 rounds x 8 READs pass the pipeline at intervals of 1 us, because the threads post faster.
+    let (ends, metrics) = reading(&slow, &cib, 8);
+    let (before, plain) = reading(&cib, &cib, 8);
+    let last = ends[0].max(ends[1]);
+    let passed = utilization(&metrics, 0, Part::SendingPipeline).expect("a pipeline") * 1000.0;
+    assert!((passed - 64.0).abs() < 1e-6, "{passed} us in the pipeline");
+    assert!(last.as_ns() > 63_000 && last.as_ns() < 64_000 + before[0].max(before[1]).as_ns(), "{last:?}");
+    // A unit that waits for the pipeline is not busy.
+    for part in [Part::SendingUnits, Part::BusiestSendingUnit] {
+        assert_eq!(utilization(&metrics, 0, part), utilization(&plain, 0, part), "{part:?}");
+    }
+    assert_eq!(utilization(&plain, 0, Part::SendingPipeline), None);
+}
+
+#[test]
+fn responses_do_not_pass_the_pipeline() {
+    let (cib, slow) = (profile("cib"), with_pipeline(1000));
+    let (ends, metrics) = reading(&cib, &slow, 8);
+    assert_eq!(ends, reading(&cib, &cib, 8).0);
+    assert_eq!(utilization(&metrics, 1, Part::SendingPipeline), Some(0.0));
 }
