@@ -27,7 +27,8 @@ pub use pattern::Pattern;
 pub use profile::{
     Atomics, Basis, Bounds, Caches, Calibrated, Device, DeviceId, Difference, Hierarchy, Host, Link,
     Measured, MeasuredMachine, Met, ModelError, NINETY_PERCENT, Nic, OtherHost, Parameter, Pcie, PcieSpeed,
-    Pipeline, Profile, ProfileError, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx, Unit, VerbsMeasured,
+    Pipeline, Profile, ProfileError, Requests, Rx, Sockets, Spread, SystemMeasured, Tcp, Tx, Unit,
+    VerbsMeasured,
 };
 pub use relax::More;
 pub use resource::Resource;

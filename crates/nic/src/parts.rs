@@ -124,6 +124,8 @@ pub enum NicCache {
     Translation,
     /// WQEs.
     Wqe,
+    /// WQEs of requests in flight, when answers complete them.
+    WqeInFlight,
 }
 
 impl NicCache {
@@ -134,13 +136,14 @@ impl NicCache {
             NicCache::QpResponder => "qp-responder",
             NicCache::Translation => "translation",
             NicCache::Wqe => "wqe",
+            NicCache::WqeInFlight => "wqe-in-flight",
         }
     }
 
     /// The resource that limits a workload when this cache is too small.
     pub const fn resource(self) -> Resource {
         match self {
-            NicCache::Wqe => Resource::WqeCache,
+            NicCache::Wqe | NicCache::WqeInFlight => Resource::WqeCache,
             NicCache::QpRequester | NicCache::QpResponder => Resource::QpContextCache,
             NicCache::Translation => Resource::TranslationCache,
         }
@@ -153,7 +156,13 @@ mod tests {
 
     #[test]
     fn caches_have_one_name() {
-        for cache in [NicCache::QpRequester, NicCache::QpResponder, NicCache::Translation, NicCache::Wqe] {
+        for cache in [
+            NicCache::QpRequester,
+            NicCache::QpResponder,
+            NicCache::Translation,
+            NicCache::Wqe,
+            NicCache::WqeInFlight,
+        ] {
             let written = toml::Value::try_from(cache).unwrap();
             assert_eq!(written.as_str(), Some(cache.name()));
         }

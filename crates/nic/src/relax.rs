@@ -117,6 +117,9 @@ impl Profile {
             Resource::WqeCache => {
                 factor.more_u32(&mut self.device.caches.wqe_entries);
                 factor.more_u32(&mut self.device.caches.read_wqe_entries);
+                if let Some(requests) = &mut self.device.requests {
+                    factor.more_u32(&mut requests.entries);
+                }
             }
             Resource::QpContextCache => {
                 factor.more_u32(&mut self.device.caches.requester_entries);

@@ -255,7 +255,8 @@ impl Metrics {
             (NicCache::QpResponder, d.caches.responder.stalled),
             (NicCache::Translation, d.caches.translations.stalled),
         ];
-        for (cache, stalled) in caches {
+        let in_flight = d.caches.wqes.completed.map(|looked_up| (NicCache::WqeInFlight, looked_up.stalled));
+        for (cache, stalled) in caches.into_iter().chain(in_flight) {
             self.add_wait(w, WaitKind::Entry(cache), d.machine, stalled);
         }
         self.add_wait(w, WaitKind::Tag, d.machine, d.dma.short_of_tags(w.env.window));
@@ -301,7 +302,9 @@ impl Metrics {
             (NicCache::QpResponder, d.caches.responder.hits, d.caches.responder.misses),
             (NicCache::Translation, d.caches.translations.hits, d.caches.translations.misses),
         ];
-        self.caches.extend(caches.map(|(cache, hits, misses)| CacheUse { cache, machine, hits, misses }));
+        let in_flight = d.caches.wqes.completed.map(|of| (NicCache::WqeInFlight, of.hits, of.misses));
+        let all = caches.into_iter().chain(in_flight);
+        self.caches.extend(all.map(|(cache, hits, misses)| CacheUse { cache, machine, hits, misses }));
         self.pcie.push(PcieUse {
             machine,
             mmio_bytes: t.mmio_bytes,

@@ -13,7 +13,7 @@ pub(super) enum CacheClass {
 impl CacheClass {
     pub(super) fn of(cache: NicCache) -> CacheClass {
         match cache {
-            NicCache::Wqe => CacheClass::Wqe,
+            NicCache::Wqe | NicCache::WqeInFlight => CacheClass::Wqe,
             NicCache::QpRequester | NicCache::QpResponder => CacheClass::QpContext,
             NicCache::Translation => CacheClass::Translation,
         }
@@ -22,7 +22,7 @@ impl CacheClass {
     /// The caches of the class: the inverse of [`CacheClass::of`].
     pub(super) fn caches(self) -> &'static [NicCache] {
         match self {
-            CacheClass::Wqe => &[NicCache::Wqe],
+            CacheClass::Wqe => &[NicCache::Wqe, NicCache::WqeInFlight],
             CacheClass::QpContext => &[NicCache::QpRequester, NicCache::QpResponder],
             CacheClass::Translation => &[NicCache::Translation],
         }

@@ -187,12 +187,15 @@ fn nearest(limits: &[Limit], mops: f64, of: impl Fn(&Limit) -> bool) -> f64 {
 }
 
 /// Mean number of operations of a machine that wait for entries of these caches. If operations return data
-/// and their WQE was evicted, they wait until the NIC has read the WQE again.
+/// and their WQE was evicted, they wait until the NIC has read the WQE again. With a store of requests, units
+/// stall instead.
 fn waiting_for(machine: &MeteredMachine<'_>, cache: CacheClass, returns: bool) -> f64 {
     let stalled: f64 = cache.caches().iter().map(|of| machine.waiting(WaitKind::Entry(*of))).sum();
     let read = machine.profile.device.pcie.read_latency.as_ps() as f64;
     let again = match cache {
-        CacheClass::Wqe if returns => machine.misses(cache) as f64 * read / machine.window_ps,
+        CacheClass::Wqe if returns && machine.profile.device.requests.is_none() => {
+            machine.misses(cache) as f64 * read / machine.window_ps
+        }
         _ => 0.0,
     };
     stalled + again

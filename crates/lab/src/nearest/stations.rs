@@ -152,9 +152,9 @@ impl<'a> MeteredMachine<'a> {
     fn stalls_receiving(&self) -> PerCache {
         let units = f64::from(self.profile.device.rx.units) * self.devices();
         let of = |cache| self.waiting(WaitKind::Entry(cache)) / units;
-        use doorbell_nic::NicCache::{QpResponder, Translation};
+        use doorbell_nic::NicCache::{QpResponder, Translation, WqeInFlight};
         PerCache {
-            wqe: 0.0,
+            wqe: of(WqeInFlight),
             qp_context: of(QpResponder),
             translation: self.translations_when(false) * of(Translation),
         }

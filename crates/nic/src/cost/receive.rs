@@ -43,6 +43,9 @@ pub struct ReceiveCost {
     pub inline: u64,
     /// The CQE of a signalled work request that an answer completes.
     pub requester_cqe: u64,
+    /// Stall on the WQE of a request that an answer completes, if the WQE is no longer in the NIC's store of
+    /// requests. Zero without such a store.
+    pub wqe_stall: u64,
     /// Additional time of a request whose DMA write crosses to another CPU socket.
     pub crossing_write: u64,
     /// Additional time of a request whose DMA read comes from another CPU socket.
@@ -61,6 +64,7 @@ impl ReceiveCost {
             dma_read: rx.dma_read.as_ps(),
             inline: rx.inline_recv.as_ps(),
             requester_cqe: rx.requester_cqe.as_ps(),
+            wqe_stall: profile.device.requests.map_or(0, |requests| requests.stall.as_ps()),
             crossing_write: crossing(|sockets| sockets.unit_write),
             crossing_read: crossing(|sockets| sockets.unit_read),
             packet: rx.packet.as_ps(),

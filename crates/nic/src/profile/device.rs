@@ -2,6 +2,7 @@
 
 use super::parameter::{ProfileError, ProfileReader, Section, Unit, section};
 use super::pipeline::Pipeline;
+use super::requests::Requests;
 use crate::Generation;
 use doorbell_verbs::{Mtu, Span};
 use serde::Serialize;
@@ -31,6 +32,9 @@ pub struct Device {
     pub atomics: Atomics,
     /// Caches in the NIC.
     pub caches: Caches,
+    /// The store of requests in flight, if the profile describes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
 }
 
 /// Bytes per second at which each kind of TLP passes the PCIe link. Each kind has the speed of all lanes

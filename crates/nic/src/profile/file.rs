@@ -38,6 +38,7 @@ struct ProfileFile {
     rx: Option<Spanned<Section>>,
     atomics: Option<Spanned<Section>>,
     caches: Option<Spanned<Section>>,
+    requests: Option<Spanned<Section>>,
     /// Missing: the base's measurements, and the base's calibration.
     measured: Option<Measured>,
     calibrated: Option<Spanned<Calibrated>>,
@@ -245,6 +246,7 @@ impl Profile {
             rx: parsed.rx,
             atomics: parsed.atomics,
             caches: parsed.caches,
+            requests: parsed.requests,
         };
         let (name, title) = (parsed.name.into_inner(), parsed.title);
         reader.base = base.as_ref().map(Profile::as_base);

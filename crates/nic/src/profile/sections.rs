@@ -8,6 +8,7 @@ use super::machine::Profile;
 use super::measured::Measured;
 use super::parameter::{ProfileError, ProfileReader, Section, Unit};
 use super::pipeline::Pipeline;
+use super::requests::Requests;
 use super::sockets::Sockets;
 use super::tcp::Tcp;
 use crate::Generation;
@@ -40,6 +41,7 @@ pub(super) struct Sections {
     pub(super) rx: Option<Spanned<Section>>,
     pub(super) atomics: Option<Spanned<Section>>,
     pub(super) caches: Option<Spanned<Section>>,
+    pub(super) requests: Option<Spanned<Section>>,
 }
 
 impl Sections {
@@ -100,6 +102,13 @@ impl Sections {
             None if !inherited => None,
             section => Some(Pipeline::read(&mut reader, section)?),
         };
+        let (rx, atomics) = (Rx::read(&mut reader, self.rx)?, Atomics::read(&mut reader, self.atomics)?);
+        let caches = Caches::read(&mut reader, self.caches)?;
+        let inherited = base.is_some_and(|base| base.device.requests.is_some());
+        let requests = match self.requests {
+            None if !inherited => None,
+            section => Some(Requests::read(&mut reader, section)?),
+        };
         let device = Device {
             generation,
             pcie,
@@ -108,9 +117,10 @@ impl Sections {
             nic,
             tx,
             pipeline,
-            rx: Rx::read(&mut reader, self.rx)?,
-            atomics: Atomics::read(&mut reader, self.atomics)?,
-            caches: Caches::read(&mut reader, self.caches)?,
+            rx,
+            atomics,
+            caches,
+            requests,
         };
         reader.finish_set()?;
         let parameters = reader.into_parameters();

@@ -417,6 +417,21 @@ fn the_pipeline_is_an_optional_section() {
 }
 
 #[test]
+fn the_store_of_requests_is_an_optional_section() {
+    let cib = profile("cib");
+    assert_eq!((cib.device.requests, Costs::new(&cib).receive.wqe_stall), (None, 0));
+    let entry =
+        |value| format!("{{ value = {value}, basis = \"assumed\", reason = \"r\", range = [1, 900] }}");
+    let text = format!("base = \"cib\"\n[requests]\nentries = {}\nstall_ns = {}\n", entry(400), entry(120));
+    let p = named(&text).unwrap();
+    assert_eq!(Costs::new(&p).receive.wqe_stall, 120_000);
+    let more = p.relax(Resource::WqeCache, 3, 2).device;
+    assert_eq!(more.requests.map(|store| (store.entries, store.stall.as_ns())), Some((600, 120)));
+    let error = named("base = \"cib\"\n[requests]\n").unwrap_err().to_string();
+    assert!(error.ends_with("parameter requests.entries is missing"), "{error}");
+}
+
+#[test]
 fn each_resource_can_be_relaxed_and_has_its_own_name() {
     let p = with_every_resource();
     let names: std::collections::BTreeSet<&str> = Resource::ALL.iter().map(|r| r.name()).collect();

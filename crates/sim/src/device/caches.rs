@@ -1,7 +1,7 @@
 //! Contents of a NIC's SRAM: WQEs, QP contexts, address translations.
 
 use crate::core::ps::Ps;
-use doorbell_nic::Caches as CacheSizes;
+use doorbell_nic::{Caches as CacheSizes, Device, Requests};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -29,8 +29,9 @@ impl InOrder {
     }
 }
 
-/// Two caches of send WQEs. One holds WQEs to be sent. The other holds sent READs and atomics, because the
-/// response brings data and the WQE says where the data belongs.
+/// Two caches of send WQEs, or one store. Of the caches, one holds WQEs to be sent. The other holds sent READs
+/// and atomics, because the response brings data and the WQE says where the data belongs. The store holds all
+/// requests in flight.
 pub(crate) struct WqeCache {
     to_send: InOrder,
     asked: InOrder,
@@ -40,18 +41,65 @@ pub(crate) struct WqeCache {
     pub(crate) stalled: Ps,
     /// Whether a look-up has ever missed.
     pub(crate) was_short: bool,
+    /// Look-ups of the store when a response completes a request; `None` with two caches.
+    pub(crate) completed: Option<CompletedLookUps>,
 }
 
+/// Look-ups of the WQEs of requests that responses complete.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CompletedLookUps {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Time in the metering window for which receiving units stalled for a WQE.
+    pub(crate) stalled: Ps,
+}
+
+/// Message of a panic if there are two caches of WQEs.
+const STORE: &str = "only a store of requests is asked for completed requests";
+
 impl WqeCache {
-    fn new(sizes: &CacheSizes) -> WqeCache {
+    fn new(sizes: &CacheSizes, requests: Option<Requests>) -> WqeCache {
         WqeCache {
-            to_send: InOrder::of(sizes.wqe_entries),
+            to_send: InOrder::of(requests.map_or(sizes.wqe_entries, |store| store.entries)),
             asked: InOrder::of(sizes.read_wqe_entries),
             hits: 0,
             misses: 0,
             stalled: Ps::ZERO,
             was_short: false,
+            completed: requests.map(|_| CompletedLookUps::default()),
         }
+    }
+
+    /// Misses in the metering window, with those of completed requests.
+    pub(super) fn all_misses(&self) -> u64 {
+        self.misses + self.completed.map_or(0, |of| of.misses)
+    }
+
+    /// Whether there is one store, which keeps requests until they complete.
+    #[inline]
+    pub(super) fn keeps_requests(&self) -> bool {
+        self.completed.is_some()
+    }
+
+    /// Looks up the WQE with this number for a request that a response completes. Returns whether the store
+    /// still holds it. A missing WQE enters the store again, because the NIC reads it.
+    ///
+    /// # Panics
+    /// If there are two caches.
+    pub(super) fn look_up_completed(&mut self, number: u64, counted: bool) -> bool {
+        let completed = self.completed.as_mut().expect(STORE);
+        let there = self.to_send.holds(number);
+        if !there {
+            self.was_short = true;
+            self.to_send.enter();
+        }
+        *(if there { &mut completed.hits } else { &mut completed.misses }) += u64::from(counted);
+        there
+    }
+
+    /// Adds the time for which a receiving unit stalls for a WQE of the store.
+    pub(super) fn stalled_completing(&mut self, time: Ps) {
+        self.completed.as_mut().expect(STORE).stalled += time;
     }
 
     /// Enters a WQE that is still to be sent. Returns its number for [`WqeCache::look_up`].
@@ -99,11 +147,12 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// The caches of a NIC with `units` processing units. Each unit waits for the context that it reads, so
-    /// no more readers than units are ever busy.
-    pub(super) fn new(sizes: &CacheSizes, units: u32) -> Caches {
+    /// The caches of a NIC. Each processing unit waits for the context that it reads, so no more readers than
+    /// units are ever busy.
+    pub(super) fn new(device: &Device) -> Caches {
+        let (sizes, units) = (&device.caches, device.tx.units + device.rx.units);
         Caches {
-            wqes: WqeCache::new(sizes),
+            wqes: WqeCache::new(sizes, device.requests),
             requester: DrawnCache::new(sizes.requester_entries as usize),
             responder: DrawnCache::new(sizes.responder_entries as usize),
             translations: DrawnCache::new(sizes.translation_entries as usize),

@@ -3,7 +3,7 @@
 use super::nic::SimDevice;
 use super::qp::{Cqe, EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
-use crate::core::index::{CoreId, CqId, Maybe, QpId};
+use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
 use crate::core::queue::{EventQueue, SimEvent};
@@ -15,7 +15,7 @@ impl SimDevice {
     /// Ends a send work request. Work requests of a QP complete in order. Some packets complete their work
     /// request when they leave. The completion waits until all earlier such packets have left.
     pub(super) fn ended(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) {
-        if ended.brought_data() {
+        if ended.brought_data() && !self.caches.wqes.keeps_requests() {
             let state = *self.qps[qp].wqe(ended.wqe);
             if !self.caches.wqes.look_up_asked(state.asked, env.counts()) {
                 return self.read_wqe_again(env, qp, wqe::pad(u32::from(state.bytes)), ended);
@@ -26,6 +26,23 @@ impl SimDevice {
             return slot.behind.get_or_insert_default().push_back((slot.leaving, ended));
         }
         self.complete_send(env, qp, ended);
+    }
+
+    /// Looks up the WQE of a request that a response completes, if the NIC keeps requests until then. Returns
+    /// how long the receiving unit stalls for the WQE: zero if the NIC still has it.
+    #[inline]
+    pub(super) fn completed_wqe(&mut self, env: &mut Env, qp: QpId, wqe: WqeId) -> Ps {
+        if !self.caches.wqes.keeps_requests() {
+            return Ps::ZERO;
+        }
+        let state = *self.qps[qp].wqe(wqe);
+        if self.caches.wqes.look_up_completed(state.entered, env.counts()) {
+            return Ps::ZERO;
+        }
+        self.refetch(env, wqe::pad(u32::from(state.bytes)));
+        let stall = Ps(self.costs.receive.wqe_stall);
+        self.caches.wqes.stalled_completing(env.window.overlap(env.now, env.now + stall));
+        stall
     }
 
     /// Reads the WQE of a response with data again, because the WQE says where the data belongs. The work

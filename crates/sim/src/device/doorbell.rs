@@ -1,7 +1,7 @@
 //! How WQEs reach the NIC: by MMIO, or by a doorbell followed by DMA reads.
 
 use super::nic::SimDevice;
-use super::qp::QpSlot;
+use super::qp::{QpSlot, WqeSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use crate::core::index::{QpId, RecvQueueId, WqeId};
 use crate::core::ps::Ps;
@@ -79,11 +79,13 @@ impl SimDevice {
             let SimDevice { qps, caches, .. } = self;
             let slot = &mut qps[qp];
             slot.was_idle |= slot.is_idle();
+            // The store of requests takes a WQE that came by DMA only when its request is sent.
+            let at_once = by_mmio || !caches.wqes.keeps_requests();
             for _ in 0..count {
                 let wqe = slot.wqes.pop_posted().expect(POSTED);
                 let state = slot.wqe(wqe);
                 state.by_mmio = by_mmio;
-                state.entered = caches.wqes.enter();
+                state.entered = if at_once { caches.wqes.enter() } else { WqeSlot::NOT_ENTERED };
             }
             if !by_mmio {
                 slot.fetching -= u32::from(count);

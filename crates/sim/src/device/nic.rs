@@ -81,7 +81,7 @@ impl SimDevice {
             sending: Sending::new(profile.device.tx.units),
             receiving: Receiving::new(profile.device.rx.units),
             locks: AtomicLocks::new(profile.device.atomics.slots),
-            caches: Caches::new(&profile.device.caches, profile.device.tx.units + profile.device.rx.units),
+            caches: Caches::new(&profile.device),
             pcie: PcieLink::new(costs.pcie.clone(), profile.device.link.receive_buffer),
             dma: Dma::default(),
             ethernet: None,

@@ -31,7 +31,11 @@ pub(crate) struct WqeSlot {
 }
 
 impl WqeSlot {
-    const EMPTY: WqeSlot = WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: 0, asked: 0 };
+    /// Value of `entered` for a WQE that has not entered the cache.
+    pub(crate) const NOT_ENTERED: u64 = 0;
+
+    const EMPTY: WqeSlot =
+        WqeSlot { inline: Payload::EMPTY, bytes: 0, by_mmio: false, entered: WqeSlot::NOT_ENTERED, asked: 0 };
 }
 
 /// The WQEs of a send queue, by the slot numbers of `transport`'s queue. If the depth is a power of two, the
@@ -234,7 +238,7 @@ impl QpSlot {
         self.behind = None;
         for wqe in &mut self.wqes.slots {
             payloads.give(std::mem::replace(&mut wqe.inline, Payload::EMPTY));
-            wqe.entered = 0;
+            wqe.entered = WqeSlot::NOT_ENTERED;
         }
     }
 

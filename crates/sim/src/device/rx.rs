@@ -223,8 +223,11 @@ impl SimDevice {
                         busy += self.respond(host, env, qp, received, answer).stall;
                     }
                 }
-                Action::Complete { queue: Queue::Send, signaled, .. } => {
+                Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
                     busy += if signaled { Ps(self.costs.receive.requester_cqe) } else { Ps::ZERO };
+                    if wc.status == WcStatus::Success {
+                        busy += self.completed_wqe(env, qp, WqeId(slot));
+                    }
                     self.settle(env, qp, action);
                 }
                 Action::Transmit | Action::Failed => self.settle(env, qp, action),

@@ -6,7 +6,7 @@
 
 use super::hold::UnitHold;
 use super::nic::{SimDevice, priced};
-use super::qp::{EndedSend, QpSlot};
+use super::qp::{EndedSend, QpSlot, WqeSlot};
 use super::reads::{DmaRead, ReadPurpose};
 use super::sending::TxTask;
 use crate::core::index::{FlightId, Maybe, PortId, QpId, UnitId, WqeId};
@@ -210,7 +210,10 @@ impl SimDevice {
         if packet.is_answered_with_data() {
             state.asked = self.caches.wqes.ask();
         }
-        if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
+        if packet.begins && state.entered == WqeSlot::NOT_ENTERED {
+            state.entered = self.caches.wqes.enter();
+            gather.entered = state.entered;
+        } else if packet.begins && !self.caches.wqes.look_up(state.entered, env.counts()) {
             // The WQE is no longer in the cache, so the NIC reads it. `costs.send.request` includes the stall
             // of a WQE that the NIC reads, but not for a WQE that came by MMIO.
             if state.by_mmio {

@@ -27,7 +27,7 @@ impl SimDevice {
             self.receiving.waiting.len() as u64,
             self.dma.outstanding.into(),
             self.dma.waiting.len() as u64,
-            self.caches.wqes.misses,
+            self.caches.wqes.all_misses(),
             self.caches.requester.misses,
             self.caches.responder.misses,
             self.caches.translations.misses,

@@ -132,7 +132,8 @@ impl SimProvider<'_> {
         slot.wqes.make_room(index, slot.qp.send_queue_len());
         let state = slot.wqe(index);
         payloads.give(state.inline);
-        *state = WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: 0, asked: 0 };
+        *state =
+            WqeSlot { inline, bytes: bytes as u16, by_mmio: false, entered: WqeSlot::NOT_ENTERED, asked: 0 };
         slot.wqes.post(index);
         let lines = wqe::lines(bytes);
         let thread = &mut threads[self.thread];

@@ -8,6 +8,7 @@ mod dropped;
 mod hierarchy;
 mod layers;
 mod nic;
+mod requests;
 mod soak;
 mod sockets;
 mod stale;
