@@ -9,6 +9,7 @@ mod cover;
 mod inline;
 mod mix;
 mod nearest;
+mod optional;
 mod options;
 mod pace;
 mod parameters;

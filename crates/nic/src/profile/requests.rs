@@ -6,9 +6,10 @@ use toml::Spanned;
 
 section! {
     /// The store of the WQEs of requests in flight. A WQE that comes by MMIO enters the store when it
-    /// arrives. A WQE that a Doorbell announces enters it when a sending unit begins the request. The NIC
-    /// needs the WQE again when a response completes the request. A profile without this section has two
-    /// caches of WQEs instead: [`super::Caches::wqe_entries`] and [`super::Caches::read_wqe_entries`].
+    /// arrives. A WQE that a Doorbell announces enters it when a sending unit begins the request. When a
+    /// response completes the request, the NIC needs the WQE again: to place data, or to write a CQE. A
+    /// profile without this section has two caches of WQEs instead: [`super::Caches::wqe_entries`] and
+    /// [`super::Caches::read_wqe_entries`].
     Requests in "requests" {
         /// WQEs in the store. The oldest one leaves first.
         entries: u32 = "entries" Count 1..=1048576;

@@ -29,9 +29,9 @@ impl InOrder {
     }
 }
 
-/// Two caches of send WQEs, or one store. Of the caches, one holds WQEs to be sent. The other holds sent READs
-/// and atomics, because the response brings data and the WQE says where the data belongs. The store holds all
-/// requests in flight.
+/// Two caches of send WQEs, or one store. Of the caches, one holds WQEs to be sent. The other holds sent
+/// READs and atomics, because the response brings data and the WQE says where the data belongs. The store
+/// holds all requests in flight.
 pub(crate) struct WqeCache {
     to_send: InOrder,
     asked: InOrder,

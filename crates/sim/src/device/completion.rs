@@ -3,7 +3,7 @@
 use super::nic::SimDevice;
 use super::qp::{Cqe, EndedSend, QpSlot};
 use super::reads::{DmaRead, ReadPurpose};
-use crate::core::index::{CoreId, CqId, Maybe, QpId, WqeId};
+use crate::core::index::{CoreId, CqId, Maybe, QpId};
 use crate::core::payload::Payload;
 use crate::core::ps::Ps;
 use crate::core::queue::{EventQueue, SimEvent};
@@ -28,14 +28,14 @@ impl SimDevice {
         self.complete_send(env, qp, ended);
     }
 
-    /// Looks up the WQE of a request that a response completes, if the NIC keeps requests until then. Returns
-    /// how long the receiving unit stalls for the WQE: zero if the NIC still has it.
+    /// Looks up the WQE of a request that a response completes, if the NIC keeps requests until then and
+    /// needs the WQE. Returns how long the receiving unit stalls for the WQE: zero if the NIC still has it.
     #[inline]
-    pub(super) fn completed_wqe(&mut self, env: &mut Env, qp: QpId, wqe: WqeId) -> Ps {
-        if !self.caches.wqes.keeps_requests() {
+    pub(super) fn completed_wqe(&mut self, env: &mut Env, qp: QpId, ended: EndedSend) -> Ps {
+        if !self.caches.wqes.keeps_requests() || !ended.needs_wqe() {
             return Ps::ZERO;
         }
-        let state = *self.qps[qp].wqe(wqe);
+        let state = *self.qps[qp].wqe(ended.wqe);
         if self.caches.wqes.look_up_completed(state.entered, env.counts()) {
             return Ps::ZERO;
         }

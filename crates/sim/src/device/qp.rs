@@ -184,6 +184,11 @@ pub(crate) struct EndedSend {
 }
 
 impl EndedSend {
+    /// Whether the NIC needs the WQE at the end: to place a response's data, or to write a CQE.
+    pub(super) fn needs_wqe(&self) -> bool {
+        self.brought_data() || self.signaled && self.wc.status == WcStatus::Success
+    }
+
     /// Whether a response with data completed the work request.
     pub(super) fn brought_data(&self) -> bool {
         let answered = matches!(self.wc.opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd);

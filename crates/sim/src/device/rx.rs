@@ -225,9 +225,7 @@ impl SimDevice {
                 }
                 Action::Complete { queue: Queue::Send, wc, slot, signaled, .. } => {
                     busy += if signaled { Ps(self.costs.receive.requester_cqe) } else { Ps::ZERO };
-                    if wc.status == WcStatus::Success {
-                        busy += self.completed_wqe(env, qp, WqeId(slot));
-                    }
+                    busy += self.completed_wqe(env, qp, EndedSend { wc, wqe: WqeId(slot), signaled });
                     self.settle(env, qp, action);
                 }
                 Action::Transmit | Action::Failed => self.settle(env, qp, action),
