@@ -48,8 +48,8 @@ impl ProcessStart {
 /// process from /proc during the wait4(2) of the parent, and accesses to the process's files there prolong
 /// this call. `false` if that cannot be found out.
 fn has_exited(pid: u32) -> bool {
-    /// Whether the kernel is older than Linux 5.3, or valgrind(1) runs this process. Relaxed: the flag orders
-    /// nothing. An old value only leads to another call.
+    /// Whether the kernel is older than Linux 5.3, valgrind(1) runs this process, or a seccomp(2) filter
+    /// forbids the call. Relaxed: the flag orders nothing. An old value only leads to another call.
     static HAS_NO_PIDFDS: AtomicBool = AtomicBool::new(false);
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     if HAS_NO_PIDFDS.load(Relaxed) {
@@ -63,8 +63,8 @@ fn has_exited(pid: u32) -> bool {
         }
         Err(Errno::SRCH) => true,
         Err(error) => {
-            // valgrind(1) prints a warning for each unknown call.
-            HAS_NO_PIDFDS.fetch_or(error == Errno::NOSYS, Relaxed);
+            // valgrind(1) prints a warning for each unknown call, and the kernel may log each forbidden one.
+            HAS_NO_PIDFDS.fetch_or(matches!(error, Errno::NOSYS | Errno::PERM), Relaxed);
             false
         }
     }

@@ -202,8 +202,9 @@ pub(crate) struct Met {
     pub(crate) link: Link,
     /// The file of the process's segment.
     pub(crate) segment: File,
-    /// The process's pidfd, which becomes readable when the process exits.
-    pub(crate) process: OwnedFd,
+    /// The process's pidfd, which becomes readable when the process exits. `None` if the process could not
+    /// open one.
+    pub(crate) process: Option<OwnedFd>,
 }
 
 impl Meeting {
@@ -240,11 +241,11 @@ impl Meeting {
         let is_it = received.head.answer() == Some(AnswerKind::Done)
             && received.head.words[..2] == [wire::VERSION, self.member.start_time];
         let mut files = received.files.into_iter();
-        match (is_it, files.next(), files.next()) {
-            (true, Some(segment), Some(process)) => {
+        match (is_it, files.next()) {
+            (true, Some(segment)) => {
                 let asked = Mutex::new(LinkRequests { sequence: 1, ..LinkRequests::default() });
                 let link = Link { socket: Mutex::new(Some(Arc::new(self.socket))), asked };
-                Ok(Met { link, segment: segment.into(), process })
+                Ok(Met { link, segment: segment.into(), process: files.next() })
             }
             _ => Err(Err(io::Error::other("the process uses another version of Doorbell's library"))),
         }

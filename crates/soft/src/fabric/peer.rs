@@ -40,8 +40,8 @@ pub(crate) struct Peer {
     pub(crate) link: Option<Link>,
     /// Spare copy records in the peer's segment: this process holds them, and no copier uses them.
     pub(super) spare_copies: SpareCopies,
-    /// pidfd that reports the peer's exit at once. `None` if the kernel has no pidfds, or if pidfds would
-    /// take too many file descriptors.
+    /// pidfd that reports the peer's exit at once. `None` if a process cannot open pidfds here, or if pidfds
+    /// would take too many file descriptors.
     process: Mutex<Option<OwnedFd>>,
     /// Whether the kernel has refused to copy a descriptor of the peer. It is then not asked again, because
     /// Yama logs each refusal. A flag that orders nothing.
@@ -97,7 +97,7 @@ impl Peer {
         registry: &'static Registry,
     ) -> io::Result<Peer> {
         let segment = segment_of(&met.segment)?;
-        let process = leaves_room(&met.process).then_some(met.process);
+        let process = met.process.filter(leaves_room);
         Ok(Peer::with(slot, member, (segment, Some(met.link)), process, registry))
     }
 
@@ -228,15 +228,19 @@ fn segment_of(file: &File) -> io::Result<Segment> {
     }
 }
 
-/// Opens a pidfd; `None` if the kernel has no pidfds, or if too few file descriptors would be left for the
-/// program.
+/// Opens a pidfd; `None` if that is impossible, or if too few file descriptors would be left for the program.
+///
+/// Only `ESRCH` is about the process. `ENOSYS` comes from a kernel without pidfds, and from valgrind(1), which
+/// does not know them. A seccomp(2) filter of a sandbox may answer any other number, for example `EPERM`.
+///
+/// # Errors
+/// `ESRCH` if the process has exited.
 fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
-        // `ENOSYS` comes from a kernel without pidfds, and from valgrind(1), which does not know them.
-        Err(Errno::MFILE | Errno::NFILE | Errno::NOSYS) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(Errno::SRCH) => Err(Errno::SRCH.into()),
+        Err(_) => Ok(None),
     }
 }
 

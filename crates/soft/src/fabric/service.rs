@@ -231,10 +231,13 @@ impl Caller {
             return Err(Hangup);
         }
         let segment = crate::memory::arena::own().map_err(|_| Hangup)?.file.as_raw_fd();
-        let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|_| Hangup)?;
+        // Without a pidfd, for example because of a seccomp(2) filter, the other process learns of this
+        // process's exit by its lock in the registry.
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).ok();
+        let files: Vec<RawFd> = std::iter::once(segment).chain(own.iter().map(OwnedFd::as_raw_fd)).collect();
         let head = Head::of_answer(AnswerKind::Done, 1, [wire::VERSION, number, 0, 0, 0, 0]);
         self.is_known = true;
-        self.send(head, &[], &[segment, own.as_raw_fd()])
+        self.send(head, &[], &files)
     }
 
     /// Carries out a request of this kind.

@@ -42,7 +42,8 @@ pub(crate) struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     /// Protocol version; slot and start time of the asked process. The answer has the version and the start
-    /// time. It also has two files: the file of the asked process's segment, and the pidfd of this process.
+    /// time. It also has the file of the asked process's segment, and the pidfd of this process if it can be
+    /// opened.
     Hello,
     /// Key of a region, and offset in the region. The bytes to write follow the head.
     Write,
