@@ -81,11 +81,24 @@ fn start_time(pid: u32) -> io::Result<Option<u64>> {
 }
 
 fn start_time_in(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let mut fields = fields_of(stat)?;
     if matches!(fields.next()?, "Z" | "X") {
         return None;
     }
     fields.nth(18)?.parse().ok()
+}
+
+/// The fields of a `stat` file from the state on (proc_pid_stat(5)). The state follows the name, which is in
+/// parentheses and may contain any character.
+fn fields_of(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+/// The state of a thread, or of the main thread of a process, as a letter of proc_pid_stat(5): `T` is
+/// stopped, `Z` is a zombie. `None` if the thread does not exist.
+pub fn thread_state(thread: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    fields_of(&stat)?.next()?.chars().next()
 }
 
 /// A start time in the initial time namespace. `shown` has the offset of another one. A process that started

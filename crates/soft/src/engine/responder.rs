@@ -23,6 +23,7 @@ use crate::fabric::process::{Process, say_unreachable};
 use crate::fabric::words::Word;
 use crate::memory::cause::{Blame, Cause, Check, Memory};
 use crate::memory::copy::Piece;
+use crate::memory::maps::MapsOf;
 use crate::memory::records::*;
 use crate::memory::regions::{Place, RegionCache, RemoteCache, Unsettled};
 use crate::memory::segment::{Segment, Unmapped};
@@ -38,7 +39,6 @@ use doorbell_transport::{AtomicOp, Fault, NakCode, takes_requests};
 use doorbell_verbs::{
     AccessFlags, GRH_BYTES, QpState, QpType, RemoteAddr, SendFlags, SendOp, WcOpcode, WcStatus,
 };
-use std::fmt::Display;
 use std::sync::atomic::Ordering::*;
 
 /// `IBV_EVENT_QP_REQ_ERR`, `_QP_ACCESS_ERR`, `_COMM_EST`.
@@ -443,9 +443,13 @@ impl<'a> Responder<'a> {
             return Err(Fault::Access.into());
         }
         let (is_in_arena, object) = (place.shared.is_some(), place.object);
-        let lock = |pid: &dyn Display, is_mapped: bool| {
+        let owner = match self.owner {
+            Owner::This => MapsOf::ThisProcess,
+            Owner::Peer(peer) => MapsOf::Process(peer.member.pid),
+        };
+        let lock = |is_mapped: bool| {
             let word = Word { segment: self.segment, addr: host, object: object.at(offset), is_mapped };
-            self.process.word_locks().lock_word(word, pid).ok_or(Refusal::Silence)
+            self.process.word_locks().lock_word(word, owner).ok_or(Refusal::Silence)
         };
         // As for a READ, the completion must follow messages that the peer sent before the atomic took
         // effect. The peer may react to the change of the word at once. So the completion is entered before
@@ -456,16 +460,12 @@ impl<'a> Responder<'a> {
             FarMemory::Reached(Far::Mapped(word)) => {
                 // In the arena, all peers use the processor's atomic instructions, so no lock is needed
                 // there.
-                let _others = match self.owner {
-                    _ if is_in_arena => None,
-                    Owner::This => Some(lock(&"self", true)?),
-                    Owner::Peer(peer) => Some(lock(&peer.member.pid, true)?),
-                };
+                let _others = if is_in_arena { None } else { Some(lock(true)?) };
                 // SAFETY: the word is aligned, and lies within a mapped region or segment.
                 unsafe { transfer::atomic_mapped(word, op, has_late) }
             }
             FarMemory::Reached(Far::Foreign { pid, addr }) => {
-                let _others = lock(&pid, false)?;
+                let _others = lock(false)?;
                 transfer::atomic_foreign(pid, addr, op, has_late)?
             }
             FarMemory::Served(link, bytes) => link.atomic(self.ticket(message), op, bytes)?,

@@ -16,7 +16,7 @@
 
 use super::member::FabricMember;
 use super::registry::Registry;
-use crate::memory::maps;
+use crate::memory::maps::{self, MapsOf};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
 use crate::sync::lock;
@@ -149,7 +149,7 @@ impl KnownViews {
             return None;
         }
         let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
-        let there = maps::mapping_at(pid, bytes.start).ok()??;
+        let there = maps::mapping_at(MapsOf::Process(pid), bytes.start).ok()??;
         let Some(found) = shared(&there, device, &bytes) else {
             self.private = there.bytes.clone();
             return None;
@@ -258,7 +258,7 @@ impl Drop for Mapping {
 pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
     let pid = std::process::id();
     let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
-    let there = maps::mapping_at(pid, addr).ok()??;
+    let there = maps::mapping_at(MapsOf::Process(pid), addr).ok()??;
     match shared(&there, device, &(addr..addr + 8))? {
         FoundMapping { source: Source::SystemV(id), at } => {
             Some(View { mapping: Arc::new(Mapping::attach(pid, id)?), at })

@@ -14,7 +14,7 @@ use super::wire::{self, AnswerKind, Head, MAX_PART, RequestKind, WireMessage};
 use super::words::{Word, WordLocks};
 use crate::descriptors::Private;
 use crate::memory::copy::Piece;
-use crate::memory::maps;
+use crate::memory::maps::{self, MapsOf};
 use crate::memory::objects::HostMemory;
 use crate::memory::records::EventRecord;
 use crate::memory::regions::{Place, Regions};
@@ -387,12 +387,8 @@ fn move_bytes(direction: Direction, buffer: u64, addr: u64, len: usize) -> Resul
 fn reaches_itself() -> bool {
     static REACHES: OnceLock<bool> = OnceLock::new();
     *REACHES.get_or_init(|| {
-        let (from, mut to) = (1u8, 0u8);
-        let local = libc::iovec { iov_base: (&raw mut to).cast(), iov_len: 1 };
-        let remote = libc::iovec { iov_base: (&raw const from).cast_mut().cast(), iov_len: 1 };
-        // This calls libc, because rustix does not have process_vm_readv.
-        // SAFETY: each side is one byte of this function.
-        unsafe { libc::process_vm_readv(std::process::id() as libc::pid_t, &local, 1, &remote, 1, 0) == 1 }
+        let byte = 1u8;
+        transfer::is_readable(std::process::id(), (&raw const byte) as u64)
     })
 }
 
@@ -408,7 +404,7 @@ fn carry_out_atomic(
     if !addr.is_multiple_of(8) {
         return Err(Refused);
     }
-    let Some(object) = maps::object_of_word(object, "self", addr) else { return Ok(None) };
+    let Some(object) = maps::object_of_word(object, MapsOf::ThisProcess, addr) else { return Ok(None) };
     // All processes use the processor's atomics on a System V segment. This thread attaches the segment once
     // more, because the program cannot unmap this second mapping.
     let own = if object.is_system_v() { mapping::of_own_system_v(addr) } else { None };
@@ -417,7 +413,7 @@ fn carry_out_atomic(
         None => (!reaches_itself()).then_some(addr as *mut u8),
     };
     let word = Word { segment: served.segment, addr, object, is_mapped: mapped.is_some() };
-    let Some(_others) = served.words.lock_word(word, "self") else { return Ok(None) };
+    let Some(_others) = served.words.lock_word(word, MapsOf::ThisProcess) else { return Ok(None) };
     if let Some(word) = mapped {
         // SAFETY: aligned, and mapped by `own` or within a region, which the program keeps mapped while it is
         // registered.

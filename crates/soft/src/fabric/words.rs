@@ -17,12 +17,11 @@
 
 use super::registry::Registry;
 use crate::memory::lock;
-use crate::memory::maps;
+use crate::memory::maps::{self, MapsOf};
 use crate::memory::objects::{Object, ObjectNumber};
 use crate::memory::segment::Segment;
 use crate::point::{Point, reach};
 use std::cell::Cell;
-use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -93,12 +92,11 @@ pub(crate) struct WordLocks<'a> {
 }
 
 impl<'a> WordLocks<'a> {
-    /// Locks a word for an atomic. `pid` is the PID of the process that owns the region, or `self`. Returns
-    /// `None` if another holder does not release a lock in time (50 ms), or if the word's memory object
-    /// cannot be found out.
-    pub(crate) fn lock_word(self, word: Word<'a>, pid: impl Display) -> Option<WordGuard<'a>> {
+    /// Locks a word for an atomic. `owner` is the process that owns the region. Returns `None` if another
+    /// holder does not release a lock in time (50 ms), or if the word's memory object cannot be found out.
+    pub(crate) fn lock_word(self, word: Word<'a>, owner: MapsOf) -> Option<WordGuard<'a>> {
         let Word { segment, addr, object, is_mapped } = word;
-        let object = maps::object_of_word(object, pid, addr)?;
+        let object = maps::object_of_word(object, owner, addr)?;
         let is_system_v = object.is_system_v();
         let shared = match object {
             Object::Shared { number, at } if !is_mapped || !is_system_v => Some((number, at)),

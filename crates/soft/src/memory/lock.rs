@@ -6,7 +6,8 @@
 //! the kernel, after all its stores.
 
 use super::records::LockRecord;
-use crate::sync::{thread_id, thread_state};
+use crate::sync::thread_id;
+use doorbell_launch::process_start::thread_state;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};

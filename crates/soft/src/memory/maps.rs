@@ -7,7 +7,6 @@
 use super::objects::{Object, ObjectNumber};
 use crate::errno::Errno;
 use crate::sync::Anew;
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
@@ -45,9 +44,16 @@ impl Mapping {
     }
 }
 
+/// The process whose mappings are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapsOf {
+    ThisProcess,
+    /// The process with this PID.
+    Process(u32),
+}
+
 /// The mapping of a process that contains the address, or else the next mapping at a higher address.
-/// `process` is a PID or `self`.
-pub(crate) fn mapping_at(process: impl Display, addr: u64) -> io::Result<Option<Mapping>> {
+pub(crate) fn mapping_at(process: MapsOf, addr: u64) -> io::Result<Option<Mapping>> {
     let maps = open(process)?;
     match query(&maps, addr, &mut [0; NAME_ROOM]) {
         Ok(found) => Ok(found),
@@ -72,7 +78,7 @@ pub(crate) struct Wanted {
 /// EFAULT if the access is not allowed, as ibv_reg_mr(3) returns it. Errors of open(2) or ioctl(2) if the
 /// mappings cannot be read.
 pub(crate) fn check(bytes: Range<u64>, wanted: Wanted) -> Result<Object, Errno> {
-    let maps = open("self").map_err(Errno::from)?;
+    let maps = open(MapsOf::ThisProcess).map_err(Errno::from)?;
     let object = match object(&bytes, wanted.write, |addr| query(&maps, addr, &mut [0; NAME_ROOM])) {
         Ok(object) => object,
         Err(Unanswered::NoQueries) => object_by_list(&bytes, wanted, maps),
@@ -83,7 +89,7 @@ pub(crate) fn check(bytes: Range<u64>, wanted: Wanted) -> Result<Object, Errno> 
 
 /// The memory object of the word at this address of a process. `object` is the word's object as its region's
 /// record states it. `None` if the process's mappings cannot be read.
-pub(crate) fn object_of_word(object: Object, process: impl Display, addr: u64) -> Option<Object> {
+pub(crate) fn object_of_word(object: Object, process: MapsOf, addr: u64) -> Option<Object> {
     match object {
         // Any object will do for a word that is not mapped, because the access to the word fails.
         Object::Unknown => {
@@ -94,8 +100,11 @@ pub(crate) fn object_of_word(object: Object, process: impl Display, addr: u64) -
     }
 }
 
-fn open(process: impl Display) -> io::Result<File> {
-    File::open(format!("/proc/{process}/maps"))
+fn open(process: MapsOf) -> io::Result<File> {
+    match process {
+        MapsOf::ThisProcess => File::open("/proc/self/maps"),
+        MapsOf::Process(id) => File::open(format!("/proc/{id}/maps")),
+    }
 }
 
 /// The memory object of the bytes; `None` if they may not be accessed. `next` returns the mapping that
@@ -373,7 +382,7 @@ mod tests {
     /// Whether the list allows the access, and whether [`check`] does.
     fn both(bytes: Range<u64>, write: bool) -> (bool, bool) {
         let wanted = Wanted { write, atomics: false };
-        let by_list = object_by_list(&bytes, wanted, open("self").expect("it is there"));
+        let by_list = object_by_list(&bytes, wanted, open(MapsOf::ThisProcess).expect("it is there"));
         (by_list.is_some(), check(bytes, wanted).is_ok())
     }
 
@@ -382,7 +391,11 @@ mod tests {
         let first = mapped(1);
         let wanted = |atomics| Wanted { write: true, atomics };
         let by_list = |atomics| {
-            object_by_list(&(first..first + PAGE), wanted(atomics), open("self").expect("it is there"))
+            object_by_list(
+                &(first..first + PAGE),
+                wanted(atomics),
+                open(MapsOf::ThisProcess).expect("it is there"),
+            )
         };
         assert_eq!(by_list(true), Some(Object::Private));
         assert_eq!(by_list(false), Some(Object::Unknown), "the list is old now");
@@ -415,13 +428,15 @@ mod tests {
     fn a_mapping_is_found_by_query_and_by_list() {
         let (first, own) = (mapped(2), std::process::id());
         // Another thread may map adjacent memory meanwhile, and the kernel then merges both mappings.
-        let found = mapping_at(own, first + PAGE).expect("it can be read").expect("it is there");
+        let found =
+            mapping_at(MapsOf::Process(own), first + PAGE).expect("it can be read").expect("it is there");
         assert!(found.bytes.contains(&first) && found.is_writable() && !found.is_shared, "{found:?}");
-        let line = all(open("self").expect("it is there")).find(|mapping| mapping.name.contains("/libc.so"));
+        let line = all(open(MapsOf::ThisProcess).expect("it is there"))
+            .find(|mapping| mapping.name.contains("/libc.so"));
         let line = line.expect("the C library is mapped");
-        let found = mapping_at("self", line.bytes.start).expect("it can be read");
+        let found = mapping_at(MapsOf::ThisProcess, line.bytes.start).expect("it can be read");
         assert_eq!(found, Some(line));
-        assert_eq!(mapping_at("self", u64::MAX - 1).expect("it can be read"), None);
+        assert_eq!(mapping_at(MapsOf::ThisProcess, u64::MAX - 1).expect("it can be read"), None);
     }
 
     proptest::proptest! {

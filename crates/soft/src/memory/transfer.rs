@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::point::{Point, reach};
 use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
-use libc::iovec;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -229,27 +229,18 @@ impl Vectors {
     /// Moves the bytes by one system call, which may move only some of them; returns the number of moved
     /// bytes.
     pub(crate) fn call(&mut self, direction: Direction, pid: u32) -> Result<usize, Unreachable> {
-        // Through libc, because rustix has neither call.
-        let call = match direction {
-            Direction::Write => libc::process_vm_writev,
-            Direction::Read => libc::process_vm_readv,
-        };
         let (near, far) = (&self.near[self.near_at..], &self.far[self.far_at..]);
         reach(Point::BeforeForeign);
-        // SAFETY: both lists are laid out as `iovec`s. The near ranges were checked against their regions.
-        // The kernel checks the far ranges, and both against the mappings.
-        let moved = unsafe {
-            let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
-            call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0)
-        };
+        // SAFETY: the near ranges were checked against their regions.
+        let moved = unsafe { move_pieces(direction, near, pid, far) };
         reach(Point::AfterForeign);
-        match usize::try_from(moved) {
+        match moved {
             Ok(0) => Err(Unreachable::Memory),
             Ok(moved) => {
                 self.skip(moved);
                 Ok(moved)
             }
-            Err(_) => match refusal(std::io::Error::last_os_error()) {
+            Err(error) => match refusal(error) {
                 Unreachable::Memory if self.is_local_fault(direction, pid) => Err(Unreachable::Local),
                 cause => Err(cause),
             },
@@ -302,13 +293,29 @@ fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> 
     Ok(())
 }
 
+/// Moves bytes between pieces of this process and pieces of process `pid`. Returns the number of moved bytes.
+///
+/// # Safety
+/// The kernel may access the near pieces as far as they are mapped. The kernel checks the far pieces.
+#[inline]
+unsafe fn move_pieces(direction: Direction, near: &[Piece], pid: u32, far: &[Piece]) -> io::Result<usize> {
+    // Through libc, because rustix has neither call.
+    let call = match direction {
+        Direction::Write => libc::process_vm_writev,
+        Direction::Read => libc::process_vm_readv,
+    };
+    let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
+    // SAFETY: both lists are laid out as `iovec`s. The rest is vouched for by the caller.
+    let moved = unsafe { call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0) };
+    usize::try_from(moved).map_err(|_| io::Error::last_os_error())
+}
+
 /// Whether the kernel lets this process read a byte of a process.
-fn is_readable(pid: u32, addr: u64) -> bool {
+pub(crate) fn is_readable(pid: u32, addr: u64) -> bool {
     let mut byte = 0u8;
-    let local = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let remote = iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: 1 };
-    // SAFETY: the near side is a byte of this function, and the kernel checks the far side.
-    unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) == 1 }
+    let (near, far) = (Piece { addr: (&raw mut byte) as u64, len: 1 }, Piece { addr, len: 1 });
+    // SAFETY: the near side is a byte of this function.
+    unsafe { move_pieces(Direction::Read, &[near], pid, &[far]) }.is_ok_and(|moved| moved == 1)
 }
 
 /// Whether this process cannot read some of these bytes, or cannot write them if `to_write` is set.
@@ -323,7 +330,7 @@ pub(crate) fn is_missing(bytes: Range<u64>, to_write: bool) -> bool {
 }
 
 #[cold]
-fn refusal(error: std::io::Error) -> Unreachable {
+fn refusal(error: io::Error) -> Unreachable {
     match error.raw_os_error() {
         Some(libc::ESRCH) => Unreachable::Gone,
         Some(libc::EPERM) => {

@@ -29,15 +29,6 @@ pub(crate) fn thread_id() -> u32 {
     })
 }
 
-/// The state of a thread, or of the first thread of a process, as a letter of proc_pid_stat(5): `T` is
-/// stopped, `Z` is a zombie. `None` if the thread does not exist.
-pub(crate) fn thread_state(thread: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
-    // The state follows the name, which is in parentheses and may contain any character.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.trim_start().chars().next()
-}
-
 /// Forgets this thread's ID. Called in the child of a fork(2), whose thread has another ID than its parent.
 pub(crate) fn forget_thread_id() {
     ID.with(|id| id.set(0));

@@ -2,7 +2,7 @@
 //! their pages.
 
 use super::strict::violated;
-use crate::memory::maps::{self, Mapping};
+use crate::memory::maps::{self, Mapping, MapsOf};
 use crate::sync::lock;
 use doorbell_launch::sealed::PAGE;
 use doorbell_launch::strict::Strict;
@@ -100,7 +100,7 @@ fn limit() -> Option<u64> {
 fn written_back(bytes: &Range<u64>) -> Option<String> {
     let mut at = bytes.start;
     while at < bytes.end {
-        let mapping = maps::mapping_at("self", at).ok()??;
+        let mapping = maps::mapping_at(MapsOf::ThisProcess, at).ok()??;
         if is_written_back(&mapping) {
             return Some(mapping.name);
         }
