@@ -6,8 +6,8 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::gettid;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A process. Its start time distinguishes it from other processes with an equal PID.
@@ -80,12 +80,16 @@ fn start_time(pid: u32) -> io::Result<Option<u64>> {
     }
 }
 
+/// The start time in the text of a `stat` file. `None` if all threads of the process have ended.
 fn start_time_in(stat: &str) -> Option<u64> {
     let mut fields = fields_of(stat)?;
-    if matches!(fields.next()?, "Z" | "X") {
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    // The main thread counts until the process is waited for, even if it has ended by pthread_exit(3).
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    if has_ended && threads <= 1 {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    fields.nth(1)?.parse().ok()
 }
 
 /// The fields of a `stat` file from the state on (proc_pid_stat(5)). The state follows the name, which is in
@@ -101,6 +105,19 @@ pub fn thread_state(thread: u32) -> Option<char> {
     fields_of(&stat)?.next()?.chars().next()
 }
 
+/// A running thread of process `pid`, if the main thread has ended by pthread_exit(3) and the process lives.
+///
+/// The kernel has no memory and no files of a thread that has ended. The ID of the returned thread may take
+/// the place of the PID in process_vm_writev(2) and in paths of /proc.
+pub fn other_thread(pid: u32) -> Option<u32> {
+    if has_exited(pid) || thread_state(pid) != Some('Z') {
+        return None;
+    }
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    ids.find(|thread| !matches!(thread_state(*thread), Some('Z' | 'X') | None))
+}
+
 /// A start time in the initial time namespace. `shown` has the offset of another one. A process that started
 /// before the zero of that namespace has a start time that wrapped around.
 fn without_offset(shown: u64, offset: i64) -> u64 {
@@ -113,8 +130,10 @@ fn without_offset(shown: u64, offset: i64) -> u64 {
 /// The file describes the namespace of this process's children. Another namespace than its own is in that
 /// place only between unshare(2) and execve(2). This process's own is then assumed to be the initial one.
 fn own_offset() -> i64 {
-    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
-    let namespace = |name: &str| std::fs::read_link(Path::new("/proc/self/ns").join(name)).ok();
+    // Not /proc/self: the main thread may have ended, and then has no namespaces.
+    let thread = gettid().as_raw_pid();
+    let offsets = std::fs::read_to_string(format!("/proc/{thread}/timens_offsets")).unwrap_or_default();
+    let namespace = |name: &str| std::fs::read_link(format!("/proc/{thread}/ns/{name}")).ok();
     match offset_in(&offsets) {
         Some(offset) if offset != 0 && namespace("time") == namespace("time_for_children") => offset,
         _ => 0,
@@ -171,6 +190,16 @@ mod tests {
         child.wait().expect("it ends");
         assert!(has_exited(child.id()) && !known.is_alive().expect("it can be read"));
         assert!(!has_exited(u32::MAX), "no PID");
+    }
+
+    #[test]
+    fn a_process_lives_until_its_last_thread_has_ended() {
+        let stat = |state: &str, threads: u32| {
+            start_time_in(&format!("7 (a) b) {state} 1 2 3 0 -1 4 5 0 0 0 0 0 0 0 20 0 {threads} 0 4711 0"))
+        };
+        assert_eq!([stat("S", 1), stat("Z", 2)], [Some(4711); 2]);
+        assert_eq!([stat("Z", 1), stat("X", 1)], [None; 2]);
+        assert_eq!(other_thread(std::process::id()), None, "the main thread runs");
     }
 
     #[test]

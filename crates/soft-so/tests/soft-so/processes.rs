@@ -4,13 +4,17 @@
 use crate::common;
 use crate::common::own_time::HANGS;
 use crate::common::running::{Running, end_in_time, hear, role, say};
-use crate::common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, fork_init};
+use crate::common::verbs::{Endpoint, INLINED, Node, Retries, SIGNALED, Wr, call, fork_init};
 use crate::common::{installed, launch, leaves_something, pair};
-use doorbell_launch::{Launch, Link};
-use doorbell_verbs::SendOp;
+use doorbell_abi::{ibv_comp_channel, ibv_cq};
+use doorbell_launch::process_start::thread_state;
+use doorbell_launch::{Launch, Link, Ptrace};
+use doorbell_verbs::{QpType, SendOp};
+use libc::{c_int, c_void};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::io::Write;
+use std::ptr::null_mut;
 
 /// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
@@ -26,6 +30,8 @@ fn program() {
         ["target"] => be_target(),
         ["forks", child] => fork_and_go_on(child),
         ["meets-child"] => meet_child(),
+        ["without-main-thread", memory] => outlive_main_thread(memory),
+        ["meets-without-main-thread"] => meet_without_main_thread(),
         ["scribbles"] => scribble(),
         ["meets-scribbler"] => meet_scribbler(),
         _ => panic!("no role {role:?}"),
@@ -234,6 +240,106 @@ fn exchange(node: Node, peer: &Endpoint, byte: u8) {
 fn a_child_can_open_the_device_itself() {
     for launch in launches() {
         Running::new(&launch, HERE, "meets-child").end("parent and child");
+        assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
+    }
+}
+
+/// Serves a peer by a thread of a child, whose main thread has ended. The child registers its heap, or a
+/// System V segment.
+fn outlive_main_thread(memory: &str) {
+    let is_system_v = memory == "system-v";
+    // SAFETY: the child begins with this thread only, and uses no lock of another thread.
+    let forked = unsafe { libc::fork() };
+    assert!(forked >= 0);
+    if forked == 0 {
+        std::thread::spawn(move || {
+            let served = std::panic::catch_unwind(|| serve_without_main_thread(is_system_v));
+            // SAFETY: the call takes only a number.
+            unsafe { libc::exit(served.is_err().into()) }
+        });
+        // Ends this thread as pthread_exit(3) does, but without unwinding.
+        // SAFETY: nothing of this thread's stack is used any more.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    assert_eq!(wait_for(forked), 0);
+}
+
+/// Bytes of the memory of both sides. A peer writes the first half.
+const BOTH_HALVES: usize = 4096;
+const HALF: usize = BOTH_HALVES / 2;
+
+fn serve_without_main_thread(is_system_v: bool) {
+    end_in_time();
+    while thread_state(std::process::id()) != Some('Z') {
+        std::thread::yield_now();
+    }
+    let mut node = Node::open(BOTH_HALVES, 0);
+    if is_system_v {
+        // SAFETY: the calls create a new segment and a new mapping.
+        let memory = unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, BOTH_HALVES, 0o600);
+            let memory = libc::shmat(id, std::ptr::null(), 0);
+            libc::shmctl(id, libc::IPC_RMID, null_mut());
+            memory
+        };
+        node.register(memory, BOTH_HALVES);
+    }
+    let (channel, cq) = node.sleeping_cq(8);
+    node.cq = cq;
+    node.add_qp(QpType::Rc, cq, null_mut());
+    node.post_recv(0, 1, &[]);
+    // SAFETY: the CQ is live.
+    unsafe { (*node.context).ops.req_notify_cq.expect("it is served")(cq, 0) };
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &peer);
+    say("ready");
+    let (mut of, mut context) = (null_mut(), null_mut());
+    let got = call!(c"ibv_get_cq_event"(
+        channel => *mut ibv_comp_channel, &raw mut of => *mut *mut ibv_cq,
+        &raw mut context => *mut *mut c_void
+    ) -> c_int);
+    assert_eq!(got, 0);
+    node.completions(1);
+    assert!(node.is_all(0, HALF, 7) && node.read(HALF, 1) == [5]);
+    node.fill(0, HALF, 8);
+    node.carry_out(0, SendOp::Write(peer.at(0)), &[(0, HALF as u32)]);
+    node.carry_out(0, SendOp::Send, &[]);
+}
+
+fn meet_without_main_thread() {
+    let node = Node::open(BOTH_HALVES, 1);
+    node.post_recv(0, 1, &[]);
+    say(node.endpoint(0));
+    let peer: Endpoint = hear().parse().expect("an endpoint");
+    node.connect(0, &peer);
+    assert_eq!(hear(), "go");
+    node.fill(0, HALF, 7);
+    node.carry_out(0, SendOp::Write(peer.at(0)), &[(0, HALF as u32)]);
+    node.carry_out(0, SendOp::Read(peer.at(0)), &[(HALF, HALF as u32)]);
+    assert!(node.is_all(HALF, HALF, 7));
+    node.carry_out(0, SendOp::FetchAdd { remote: peer.at(HALF), add: 5 }, &[(HALF, 8)]);
+    node.carry_out(0, SendOp::Send, &[]);
+    node.completions(1);
+    assert!(node.is_all(0, HALF, 8), "the peer has written before it sends");
+}
+
+#[test]
+fn a_process_whose_main_thread_has_ended_is_reached() {
+    let served = Launch { ptrace: Ptrace::No, ..launch(Link::Ib) };
+    for launch in launches().into_iter().chain([served]) {
+        for memory in ["heap", "system-v"] {
+            let role = format!("without-main-thread {memory}");
+            let mut server = Running::new(&launch, HERE, &role);
+            let mut client = Running::new(&launch, HERE, "meets-without-main-thread");
+            let endpoint = server.line();
+            server.tell(&client.line());
+            assert_eq!(server.line(), "ready");
+            client.tell(&endpoint);
+            client.tell("go");
+            client.end("the client");
+            server.end(&role);
+        }
         assert!(!leaves_something(&launch.fabric.unwrap_or_default()));
     }
 }

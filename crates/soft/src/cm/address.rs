@@ -204,7 +204,7 @@ fn is_up(folder: &File, ip: IpAddr) -> bool {
 
 /// The path of a file in an open folder.
 pub(super) fn path(folder: &File, name: &str) -> PathBuf {
-    format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()).into()
+    format!("/proc/thread-self/fd/{}/{name}", folder.as_raw_fd()).into()
 }
 
 /// Opens a file for locks on its bytes, in an open folder.

@@ -19,7 +19,8 @@ use super::registry::Registry;
 use crate::memory::maps::{self, MapsOf};
 use crate::memory::regions::{Place, find_in};
 use crate::memory::segment::Segment;
-use crate::sync::lock;
+use crate::sync::{lock, thread_id};
+use doorbell_launch::process_start::other_thread;
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::collections::HashMap;
@@ -158,9 +159,10 @@ impl KnownViews {
             Some(mapping) => mapping,
             None => {
                 self.drop_stale(segment);
+                let thread = other_thread(pid).unwrap_or(pid);
                 Arc::new(match found.source {
-                    Source::SystemV(id) => Mapping::attach(pid, id)?,
-                    Source::Memfd(inode) => Mapping::of_memfd(pid, device, inode)?,
+                    Source::SystemV(id) => Mapping::attach(thread, id)?,
+                    Source::Memfd(inode) => Mapping::of_memfd(thread, device, inode)?,
                 })
             }
         };
@@ -183,10 +185,10 @@ impl KnownViews {
 }
 
 impl Mapping {
-    /// Attaches System V segment `id`. Process `pid` must share its IPC namespace with this process.
-    fn attach(pid: u32, id: i32) -> Option<Mapping> {
-        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/ipc")).ok();
-        if namespace("self")? != namespace(&pid.to_string())? {
+    /// Attaches System V segment `id`. Thread `thread` must share its IPC namespace with this thread.
+    fn attach(thread: u32, id: i32) -> Option<Mapping> {
+        let namespace = |thread: &str| std::fs::read_link(format!("/proc/{thread}/ns/ipc")).ok();
+        if namespace("thread-self")? != namespace(&thread.to_string())? {
             return None;
         }
         // This and the other System V calls use libc, because rustix lacks them.
@@ -209,10 +211,10 @@ impl Mapping {
         Some(mapping.left_out())
     }
 
-    /// Maps the memfd with this inode number, if process `pid` has it open and it cannot shrink.
-    fn of_memfd(pid: u32, device: u64, inode: u64) -> Option<Mapping> {
+    /// Maps the memfd with this inode number, if thread `thread` has it open and it cannot shrink.
+    fn of_memfd(thread: u32, device: u64, inode: u64) -> Option<Mapping> {
         let is_it = |file: &std::fs::Metadata| file.is_file() && (file.dev(), file.ino()) == (device, inode);
-        let path = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        let path = std::fs::read_dir(format!("/proc/{thread}/fd"))
             .ok()?
             .flatten()
             .map(|entry| entry.path())
@@ -256,12 +258,11 @@ impl Drop for Mapping {
 
 /// A view of the word at this address of this process, if it lies in a System V segment.
 pub(super) fn of_own_system_v(addr: u64) -> Option<View> {
-    let pid = std::process::id();
     let device = crate::memory::arena::own().ok()?.file.metadata().ok()?.dev();
-    let there = maps::mapping_at(MapsOf::Process(pid), addr).ok()??;
+    let there = maps::mapping_at(MapsOf::ThisProcess, addr).ok()??;
     match shared(&there, device, &(addr..addr + 8))? {
         FoundMapping { source: Source::SystemV(id), at } => {
-            Some(View { mapping: Arc::new(Mapping::attach(pid, id)?), at })
+            Some(View { mapping: Arc::new(Mapping::attach(thread_id(), id)?), at })
         }
         FoundMapping { source: Source::Memfd(_), .. } => None,
     }

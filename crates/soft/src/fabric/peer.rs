@@ -17,6 +17,7 @@ use super::spare_copies::SpareCopies;
 use crate::memory::records::EventRecord;
 use crate::memory::segment::Segment;
 use crate::sync::lock;
+use doorbell_launch::process_start::other_thread;
 use doorbell_launch::trust::user;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Resource, getrlimit, pidfd_getfd, pidfd_open};
@@ -166,7 +167,7 @@ impl Peer {
         }
         let process = self.process();
         let Some(process) = process.as_ref() else { return Ok(None) };
-        let copy = copy_of(process, fd)?;
+        let copy = copy_of(process, self.member.pid, fd)?;
         let is_refused = copy.as_ref().is_err_and(|error| *error != Errno::BADF);
         self.refuses_copies.store(is_refused, Relaxed);
         Ok(copy.ok())
@@ -175,18 +176,20 @@ impl Peer {
 
 /// The path to the file behind a descriptor of a process.
 fn path_of(member: &FabricMember, fd: u32) -> String {
-    format!("/proc/{}/fd/{fd}", member.pid)
+    format!("/proc/{}/fd/{fd}", other_thread(member.pid).unwrap_or(member.pid))
 }
 
-/// Copies descriptor `fd` of a process (pidfd_getfd(2)). The inner result is an error if only a path may lead
-/// to the file: the kernel is older than Linux 5.6, refuses the copy, or finds no such descriptor (`EBADF`).
+/// Copies descriptor `fd` of process `pid` (pidfd_getfd(2)). `process` is its pidfd. The inner result is an
+/// error if only a path may lead to the file: the kernel is older than Linux 5.6, refuses the copy, or finds
+/// no such descriptor (`EBADF`), or the main thread has ended (`ESRCH`).
 ///
 /// # Errors
 /// `ESRCH` if the process has exited. `EMFILE`, `ENFILE` or `ENOMEM` if this process cannot open a file now.
-fn copy_of(process: &OwnedFd, fd: u32) -> rustix::io::Result<Result<OwnedFd, Errno>> {
+fn copy_of(process: &OwnedFd, pid: u32, fd: u32) -> rustix::io::Result<Result<OwnedFd, Errno>> {
     // A peer may state any number.
     let Ok(fd) = RawFd::try_from(fd) else { return Ok(Err(Errno::BADF)) };
     match pidfd_getfd(process, fd, PidfdGetfdFlags::empty()) {
+        Err(Errno::SRCH) if other_thread(pid).is_some() => Ok(Err(Errno::SRCH)),
         Err(error @ (Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error),
         copy => Ok(copy),
     }
@@ -194,7 +197,7 @@ fn copy_of(process: &OwnedFd, fd: u32) -> rustix::io::Result<Result<OwnedFd, Err
 
 /// Opens the file of a process's segment. `process` is the process's pidfd, if there is one.
 fn open_segment(process: Option<&OwnedFd>, member: &FabricMember) -> io::Result<File> {
-    let copy = process.map(|process| copy_of(process, member.fd)).transpose()?;
+    let copy = process.map(|process| copy_of(process, member.pid, member.fd)).transpose()?;
     match copy.and_then(Result::ok) {
         Some(copy) => Ok(copy.into()),
         None => OpenOptions::new()
@@ -264,7 +267,7 @@ mod tests {
         let member = FabricMember::of(std::process::id(), own.file.as_raw_fd() as u32);
         let member = member.expect("it can be read").expect("this process runs");
         let process = open_process(member.pid).expect("this process runs").expect("a pidfd");
-        assert!(copy_of(&process, member.fd).expect("this process runs").is_ok(), "by its pidfd");
+        assert!(copy_of(&process, member.pid, member.fd).expect("this process runs").is_ok(), "by its pidfd");
         let id = |file: &File| file.metadata().map(|about| (about.dev(), about.ino())).expect("its numbers");
         for process in [Some(&process), None] {
             let opened = open_segment(process, &member).expect("it is open");

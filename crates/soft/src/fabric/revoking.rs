@@ -16,7 +16,7 @@ use crate::memory::regions::Revoked;
 use crate::point::{Point, reach};
 use crate::sync::lock;
 use crate::sync::platform::global_fence;
-use doorbell_launch::process_start::thread_state;
+use doorbell_launch::process_start::{other_thread, thread_state};
 use doorbell_launch::say::say;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -135,6 +135,7 @@ impl Process {
     /// Whether the process with this claimer number is stopped, by a signal or by a debugger. `false` if that
     /// cannot be found out.
     fn is_stopped(&self, who: u32) -> bool {
-        matches!(self.pid_of(who).and_then(thread_state), Some('T' | 't'))
+        let thread = self.pid_of(who).map(|pid| other_thread(pid).unwrap_or(pid));
+        matches!(thread.and_then(thread_state), Some('T' | 't'))
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn deliver_by(delivers: &'static dyn Delivers) {
 /// that rdma_cm has claimed. The caller ensures that no socket of a living process has the name.
 pub(crate) fn listen(folder: &File, name: impl Display + Copy) -> io::Result<OwnedFd> {
     let socket = wire::socket()?;
-    let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
+    let path = format!("/proc/thread-self/fd/{}/{name}", folder.as_raw_fd());
     // A socket of this name is left if its process was killed.
     let _ = std::fs::remove_file(&path);
     net::bind(&socket, &wire::address(folder, name)?)?;

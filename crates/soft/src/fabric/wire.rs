@@ -187,7 +187,8 @@ const NEVER_BLOCKS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLO
 
 /// The address of a socket in an open folder. The folder's own path may be too long for an address.
 pub(crate) fn address(folder: &impl AsRawFd, name: impl Display) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?)
+    // Not /proc/self: the main thread may have ended, and then has no files.
+    Ok(SocketAddrUnix::new(format!("/proc/thread-self/fd/{}/{name}", folder.as_raw_fd()))?)
 }
 
 /// Whether the process at the other end of a connection belongs to this user.

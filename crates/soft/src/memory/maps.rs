@@ -7,6 +7,7 @@
 use super::objects::{Object, ObjectNumber};
 use crate::errno::Errno;
 use crate::sync::Anew;
+use doorbell_launch::process_start::other_thread;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
@@ -48,16 +49,29 @@ impl Mapping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapsOf {
     ThisProcess,
-    /// The process with this PID.
+    /// The process with this PID, or the process of the thread with this ID.
     Process(u32),
 }
 
 /// The mapping of a process that contains the address, or else the next mapping at a higher address.
 pub(crate) fn mapping_at(process: MapsOf, addr: u64) -> io::Result<Option<Mapping>> {
+    let found = mapping_of_thread(process, addr)?;
+    match (found, process) {
+        (None, MapsOf::Process(pid)) => match other_thread(pid) {
+            Some(thread) => mapping_of_thread(MapsOf::Process(thread), addr),
+            None => Ok(None),
+        },
+        (found, _) => Ok(found),
+    }
+}
+
+/// Does the work of [`mapping_at`]. Finds nothing if the main thread of the process has ended.
+fn mapping_of_thread(process: MapsOf, addr: u64) -> io::Result<Option<Mapping>> {
     let maps = open(process)?;
     match query(&maps, addr, &mut [0; NAME_ROOM]) {
         Ok(found) => Ok(found),
         Err(Unanswered::NoQueries) => Ok(all(maps).find(|mapping| mapping.bytes.end > addr)),
+        Err(Unanswered::Failed(error)) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
         Err(Unanswered::Failed(error)) => Err(error),
     }
 }
@@ -102,7 +116,8 @@ pub(crate) fn object_of_word(object: Object, process: MapsOf, addr: u64) -> Opti
 
 fn open(process: MapsOf) -> io::Result<File> {
     match process {
-        MapsOf::ThisProcess => File::open("/proc/self/maps"),
+        // Not /proc/self: the main thread may have ended, and then has no mappings.
+        MapsOf::ThisProcess => File::open("/proc/thread-self/maps"),
         MapsOf::Process(id) => File::open(format!("/proc/{id}/maps")),
     }
 }

@@ -5,6 +5,7 @@ use super::copy::{self, Piece};
 use super::maps;
 use crate::errno::Errno;
 use crate::point::{Point, reach};
+use doorbell_launch::process_start::other_thread;
 use doorbell_launch::say::say;
 use doorbell_transport::AtomicOp;
 use std::io;
@@ -297,8 +298,25 @@ fn move_foreign(direction: Direction, pieces: &[Piece], pid: u32, addr: u64) -> 
 ///
 /// # Safety
 /// The kernel may access the near pieces as far as they are mapped. The kernel checks the far pieces.
-#[inline]
 unsafe fn move_pieces(direction: Direction, near: &[Piece], pid: u32, far: &[Piece]) -> io::Result<usize> {
+    // SAFETY: vouched for by the caller.
+    let call = |id: u32| unsafe { move_pieces_by(direction, near, id, far) };
+    match call(pid) {
+        // The PID leads to no memory after the main thread has ended.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => match other_thread(pid) {
+            Some(thread) => call(thread),
+            None => Err(error),
+        },
+        moved => moved,
+    }
+}
+
+/// Does the work of [`move_pieces`]. `id` is the ID of a thread that has not ended.
+///
+/// # Safety
+/// As for [`move_pieces`].
+#[inline]
+unsafe fn move_pieces_by(direction: Direction, near: &[Piece], id: u32, far: &[Piece]) -> io::Result<usize> {
     // Through libc, because rustix has neither call.
     let call = match direction {
         Direction::Write => libc::process_vm_writev,
@@ -306,7 +324,7 @@ unsafe fn move_pieces(direction: Direction, near: &[Piece], pid: u32, far: &[Pie
     };
     let (near_list, far_list) = (near.as_ptr().cast(), far.as_ptr().cast());
     // SAFETY: both lists are laid out as `iovec`s. The rest is vouched for by the caller.
-    let moved = unsafe { call(pid as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0) };
+    let moved = unsafe { call(id as libc::pid_t, near_list, near.len() as _, far_list, far.len() as _, 0) };
     usize::try_from(moved).map_err(|_| io::Error::last_os_error())
 }
 

@@ -458,7 +458,7 @@ fn has_sockets() -> bool {
         let file = std::fs::read_link(entry.path()).ok()?;
         (is_other && file.to_str()?.starts_with("socket:")).then_some(())
     };
-    std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten().find_map(is_socket).is_some()
+    std::fs::read_dir("/proc/thread-self/fd").into_iter().flatten().flatten().find_map(is_socket).is_some()
 }
 
 /// The time after which a wait is explained even if it may end (`--explain-after`).
