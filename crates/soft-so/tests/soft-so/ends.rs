@@ -1,6 +1,6 @@
 //! Tests statistics of programs that do not exit by exit(3). Their launcher writes the statistics.
 
-use crate::common::running::role;
+use crate::common::running::{exchanged, role, told};
 use crate::common::verbs::{Endpoint, Node, SIGNALED, Wr, fork_init};
 use crate::common::{ROLE, launch, one_test, text};
 use doorbell_launch::stats::Stats;
@@ -8,7 +8,6 @@ use doorbell_launch::{Launch, Link};
 use doorbell_verbs::SendOp;
 use serde_json::Value;
 use std::ffi::OsString;
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -156,25 +155,6 @@ fn serve() -> ! {
         unsafe { libc::wait(std::ptr::null_mut()) };
     }
     end_by("exit")
-}
-
-/// Sends a QP's endpoint to a peer, and returns the endpoint that the peer sends.
-fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
-    writeln!(stream, "{}", node.endpoint(qp)).expect("the peer listens");
-    // Reads byte by byte, so that the next call gets the bytes behind the line.
-    let (mut line, mut byte) = (Vec::new(), [0]);
-    while stream.read_exact(&mut byte).is_ok() && byte != *b"\n" {
-        line.extend(byte);
-    }
-    String::from_utf8_lossy(&line).parse().expect("the peer tells of its QP")
-}
-
-/// Exchanges endpoints with a peer and connects the QP. Returns the peer's endpoint.
-fn exchanged(stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
-    let peer = told(stream, node, qp);
-    node.connect(qp, &peer);
-    // The second exchange shows that the peer is ready too.
-    told(stream, node, qp)
 }
 
 /// Posts a list of `list` work requests of `bytes` bytes each, and waits for their completions.

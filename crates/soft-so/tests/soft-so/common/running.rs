@@ -1,8 +1,10 @@
 //! Runs a test's own programs, which exchange lines of text with the test.
 
+use super::verbs::{Endpoint, Node};
 use super::{ROLE, finish, launch, own_program, text};
 use doorbell_launch::{Launch, Link};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Sets timers that kill this process if it uses a minute of processor time for each processor of the
@@ -57,7 +59,7 @@ impl Running {
                 let _ = self.child.wait();
                 let mut errors = String::new();
                 let stderr = self.child.stderr.as_mut().expect("it is piped");
-                let _ = std::io::Read::read_to_string(stderr, &mut errors);
+                let _ = stderr.read_to_string(&mut errors);
                 panic!("the program ended: {errors}");
             }
             // The harness may leave its own line unfinished before the program's line.
@@ -98,4 +100,23 @@ pub(crate) fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("it can be read");
     line.trim().to_owned()
+}
+
+/// Sends a QP's endpoint to a peer, and returns the endpoint that the peer sends.
+pub(crate) fn told(mut stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
+    writeln!(stream, "{}", node.endpoint(qp)).expect("the peer listens");
+    // Reads byte by byte, so that the next call gets the bytes behind the line.
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while stream.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+        line.extend(byte);
+    }
+    String::from_utf8_lossy(&line).parse().expect("the peer tells of its QP")
+}
+
+/// Exchanges endpoints with a peer and connects the QP. Returns the peer's endpoint.
+pub(crate) fn exchanged(stream: &UnixStream, node: &Node, qp: usize) -> Endpoint {
+    let peer = told(stream, node, qp);
+    node.connect(qp, &peer);
+    // The second exchange shows that the peer is ready too.
+    told(stream, node, qp)
 }
