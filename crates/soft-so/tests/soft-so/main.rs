@@ -28,6 +28,7 @@ mod programs;
 mod pyverbs;
 mod refusals;
 mod refused;
+mod shared_words;
 mod shown_as;
 mod stacks;
 mod statistics;
