@@ -82,10 +82,15 @@ struct PeerCopy {
     /// An earlier request of 8 bytes. After a WRITE, this copy takes the direct path. After a SEND, whose
     /// payload is in the receive queue, this copy first places that payload.
     before: Option<&'static str>,
+    qp_type: QpType,
 }
 
 const fn copy(op: &'static str, kind: Kind, point: Point, len: usize) -> PeerCopy {
-    PeerCopy { op, kind, point, len, before: None }
+    PeerCopy { op, kind, point, len, before: None, qp_type: QpType::Rc }
+}
+
+const fn on_uc(copy: PeerCopy) -> PeerCopy {
+    PeerCopy { qp_type: QpType::Uc, ..copy }
 }
 
 const fn direct(kind: Kind, point: Point, len: usize) -> PeerCopy {
@@ -96,7 +101,7 @@ const fn placing(kind: Kind, point: Point) -> PeerCopy {
     PeerCopy { before: Some("send"), ..copy("write", kind, point, 8) }
 }
 
-const COPIES: [PeerCopy; 23] = [
+const COPIES: [PeerCopy; 30] = [
     copy("write", Kind::Arena, Point::CopyBegun, 64),
     copy("write", Kind::Arena, Point::BeforeCopy, 64),
     copy("write", Kind::Arena, Point::WithinCopy, 64),
@@ -120,10 +125,17 @@ const COPIES: [PeerCopy; 23] = [
     placing(Kind::Arena, Point::BeforeCopy),
     placing(Kind::Arena, Point::PlacingEnds),
     placing(Kind::Private, Point::BeforeForeign),
+    on_uc(copy("write", Kind::Arena, Point::WithinCopy, 64)),
+    on_uc(direct(Kind::Arena, Point::WithinCopy, 5000)),
+    on_uc(copy("write", Kind::SystemV, Point::WithinCopy, 1001)),
+    on_uc(copy("list", Kind::Private, Point::BeforeForeign, 64)),
+    on_uc(copy("imm", Kind::Arena, Point::BeforeCopy, 64)),
+    on_uc(copy("send", Kind::Arena, Point::WithinCopy, 300)),
+    on_uc(copy("send", Kind::Private, Point::BeforeForeign, 300)),
 ];
 
 /// Revocations other than deregistration, and a copy for each.
-const REVOCATIONS: [(Revoke, PeerCopy); 12] = [
+const REVOCATIONS: [(Revoke, PeerCopy); 19] = [
     (Revoke::Reregister, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Err, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Err, copy("send", Kind::Arena, Point::WithinCopy, 300)),
@@ -136,6 +148,13 @@ const REVOCATIONS: [(Revoke, PeerCopy); 12] = [
     (Revoke::QpRights, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::Invalidate, direct(Kind::Arena, Point::WithinCopy, 64)),
     (Revoke::DeallocWindow, copy("write", Kind::Private, Point::BeforeForeign, 64)),
+    (Revoke::Reregister, on_uc(direct(Kind::Arena, Point::WithinCopy, 64))),
+    (Revoke::Err, on_uc(copy("write", Kind::Private, Point::BeforeForeign, 64))),
+    (Revoke::Reset, on_uc(direct(Kind::Arena, Point::WithinCopy, 64))),
+    (Revoke::Destroy, on_uc(copy("send", Kind::Arena, Point::WithinCopy, 300))),
+    (Revoke::QpRights, on_uc(direct(Kind::Arena, Point::WithinCopy, 64))),
+    (Revoke::Invalidate, on_uc(direct(Kind::Arena, Point::WithinCopy, 64))),
+    (Revoke::DeallocWindow, on_uc(copy("write", Kind::Private, Point::BeforeForeign, 64))),
 ];
 
 /// The number of a point in commands to the peer.
@@ -257,20 +276,12 @@ impl Owner {
         rkey
     }
 
-    /// Makes the peer begin a copy, and waits until the peer is halted.
-    fn catch(&mut self, copy: &PeerCopy, command: &str, addr: u64, key: u32) {
-        let PeerCopy { op, point, len, .. } = *copy;
-        self.peer.ask(&format!("{command} {} 1", caught_at(point)));
-        self.peer.tell(&format!("post {op} {addr} {key} {len}"));
-        assert_eq!(self.peer.answer(), [CAUGHT], "{copy:?}");
-    }
-
     /// Halts a copy, revokes its rights, reuses the memory, and lets the copy go on. Asserts that no byte of
     /// the copy arrives after the revocation.
     fn check(&mut self, revoke: Revoke, copy: &PeerCopy) {
         let what = format!("{revoke:?} {copy:?}");
         let addr = memory(copy.kind);
-        let side = self.peer.connect(QpType::Rc);
+        let side = self.peer.connect(copy.qp_type);
         let lkey = self.register(addr);
         let rkey = if revoke.is_of_window() { self.window(&side, addr, lkey) } else { lkey };
         if matches!(copy.op, "send" | "imm") || copy.before == Some("send") {
@@ -281,7 +292,7 @@ impl Owner {
             assert_eq!(self.peer.ask(&format!("post {op} {addr} {rkey} 8")), [0], "{what}");
         }
         fill(addr, OLD);
-        self.catch(copy, "catch-at", addr, rkey);
+        catch(&mut self.peer, copy, "catch-at", addr, rkey);
         AWAITED.store(false, SeqCst);
         RETURNED.store(false, SeqCst);
         arm(Point::CopyAwaited, 1, || AWAITED.store(true, SeqCst));
@@ -307,6 +318,14 @@ impl Owner {
         }
         self.deregister(lkey);
     }
+}
+
+/// Makes the peer begin a copy, and waits until the peer is halted.
+fn catch(peer: &mut Peer, copy: &PeerCopy, command: &str, addr: u64, key: u32) {
+    let PeerCopy { op, point, len, .. } = *copy;
+    peer.ask(&format!("{command} {} 1", caught_at(point)));
+    peer.tell(&format!("post {op} {addr} {key} {len}"));
+    assert_eq!(peer.answer(), [CAUGHT], "{copy:?}");
 }
 
 fn post_window(side: &Side, op: WindowOp) {
@@ -372,6 +391,40 @@ fn the_owner() {
         owner.check(*revoke, copy);
     }
     check_unplaced(&mut owner);
+    for revoke in [Revoke::Deregister, Revoke::Reregister] {
+        check_two_writers(&mut owner, revoke);
+    }
+}
+
+/// Halts two writers, whose QPs of type UC use one region, and revokes the rights of both. The call waits for
+/// both.
+fn check_two_writers(owner: &mut Owner, revoke: Revoke) {
+    let addr = memory(Kind::Arena);
+    let (process, key) = (owner.process, owner.register(addr));
+    let mut other = Peer::start();
+    let [side, _second] = [&mut owner.peer, &mut other].map(|peer| peer.connect(QpType::Uc));
+    fill(addr, OLD);
+    let copy = on_uc(copy("write", Kind::Arena, Point::WithinCopy, 5000));
+    let mut writers = [&mut owner.peer, &mut other];
+    writers.iter_mut().for_each(|peer| catch(peer, &copy, "catch-at", addr, key));
+    AWAITED.store(false, SeqCst);
+    RETURNED.store(false, SeqCst);
+    arm(Point::CopyAwaited, 1, || AWAITED.store(true, SeqCst));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _side = carry_out(process, revoke, side, key);
+            fill(addr, REUSED);
+            RETURNED.store(true, SeqCst);
+        });
+        wait_until("nothing happens", || AWAITED.load(SeqCst) || RETURNED.load(SeqCst));
+        for peer in writers {
+            assert!(!RETURNED.load(SeqCst), "{revoke:?} does not wait for a writer");
+            peer.tell("go on");
+            peer.answer();
+        }
+    });
+    assert!(bytes(addr).iter().all(|byte| *byte == REUSED), "{revoke:?}: a byte arrives afterwards");
+    owner.deregister(key);
 }
 
 /// Checks a payload that is in the receive queue when the QP moves to Err. The move places the payload in the
@@ -488,7 +541,7 @@ fn the_owner_of_the_stopped() {
     println!("stopped: {pid}");
     let (side, key) = (owner.peer.connect(QpType::Rc), owner.register(addr));
     assert_eq!(owner.peer.ask(&format!("post write {addr} {key} 8")), [0]);
-    owner.catch(&copy, "stop-at", addr, key);
+    catch(&mut owner.peer, &copy, "stop-at", addr, key);
     // Each call returns. Only the first reports the stopped copy, which may still go on.
     let other = owner.register(addr);
     owner.deregister(key);
@@ -500,7 +553,7 @@ fn the_owner_of_the_stopped() {
     // A killed process copies nothing any more, and its record becomes free.
     let (side, key) = (owner.peer.connect(QpType::Rc), owner.register(addr));
     assert_eq!(owner.peer.ask(&format!("post write {addr} {key} 8")), [0]);
-    owner.catch(&copy, "catch-at", addr, key);
+    catch(&mut owner.peer, &copy, "catch-at", addr, key);
     owner.peer.kill();
     owner.deregister(key);
     drop(side);
