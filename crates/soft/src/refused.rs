@@ -8,6 +8,10 @@
 //! - A line about a full queue waits until the queue is reset or destroyed.
 //!
 //! Such a wait also ends when the process exits, or when a signal ends the process (`last_line`).
+//!
+//! Programs such as qperf destroy their objects in any order when they end, and the kernel frees the rest. So
+//! a line about an object that cannot be destroyed waits until the process exits. Doorbell prints it only if
+//! the program has created another object since, and has not destroyed this object.
 
 mod last_line;
 
@@ -226,6 +230,19 @@ impl fmt::Debug for Full {
     }
 }
 
+/// An object that could not be destroyed because of its users.
+#[derive(Debug)]
+struct InUse {
+    /// Address of the object.
+    object: usize,
+    line: Line,
+    /// Whether the program has created an object since, and so does not only end.
+    goes_on: bool,
+}
+
+/// Whether the state has an object in use. Relaxed: the flag orders nothing. It only spares the lock.
+static HAS_IN_USE: AtomicBool = AtomicBool::new(false);
+
 #[derive(Debug, Default)]
 struct State {
     /// Lines to print as soon as the lock is released.
@@ -240,6 +257,7 @@ struct State {
     /// The refused call with the largest values of a program that searches for a limit.
     searched: Option<Asked>,
     full: Vec<Full>,
+    in_use: Vec<InUse>,
     /// Call sites that post again after a queue was full.
     flow_control: Vec<usize>,
     /// Whether `at_exit` has run. Later lines cannot wait.
@@ -255,6 +273,7 @@ static STATE: Anew<State> = Anew::new(State {
     worked: Vec::new(),
     searched: None,
     full: Vec::new(),
+    in_use: Vec::new(),
     flow_control: Vec::new(),
     is_exiting: false,
 });
@@ -370,10 +389,23 @@ impl State {
         }
     }
 
+    /// Records an object that cannot be destroyed because of its users.
+    fn hold_in_use(&mut self, object: usize, line: Line) {
+        let is_known = |known: &&mut InUse| known.object == object && known.line.is_like(&line);
+        if let Some(known) = self.in_use.iter_mut().find(is_known) {
+            known.line.more += 1;
+        } else if !self.is_exiting && self.in_use.len() < MOST {
+            self.in_use.push(InUse { object, line, goes_on: false });
+        }
+    }
+
     /// Prints all lines that wait, and the numbers of further refused calls.
     fn end(&mut self) {
         self.is_exiting = true;
         self.print_held();
+        for InUse { line, .. } in std::mem::take(&mut self.in_use).into_iter().filter(|of| of.goes_on) {
+            self.print(line);
+        }
         let full = std::mem::take(&mut self.full);
         self.set_last_line();
         let with_number = |full: Full| {
@@ -409,12 +441,10 @@ fn change<T>(change: impl FnOnce(&mut State) -> T) -> T {
     changed
 }
 
-/// Whether no line explains the refused call. There are three reasons:
-/// - The user wants no lines.
-/// - The program may try out a function that the device does not offer.
-/// - The program may destroy its objects in any order when it exits, as qperf does.
+/// Whether no line explains the refused call, because the user wants no lines, or because the program may try
+/// out a function that the device does not offer.
 fn is_silent(refused: &Refused) -> bool {
-    is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS | errno::EBUSY)
+    is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS)
 }
 
 /// Explains a refused call.
@@ -441,6 +471,31 @@ pub(crate) fn refused_sizes(asked: Asked, refused: &Refused) {
         print_at_exit();
         let line = Line::new(asked.call, refused, call_site(asked.call));
         change(|state| state.hold(asked, line));
+    }
+}
+
+/// Explains, at exit, why the object at this address was not destroyed.
+#[cold]
+pub(crate) fn explain_in_use(call: Called, object: usize, refused: &Refused) {
+    if !is_quiet() {
+        print_at_exit();
+        let line = Line::new(call, refused, call_site(call));
+        HAS_IN_USE.store(true, Relaxed);
+        change(|state| state.hold_in_use(object, line));
+    }
+}
+
+/// Records that the object at this address was destroyed.
+pub(crate) fn forget_in_use(object: usize) {
+    if HAS_IN_USE.load(Relaxed) {
+        change(|state| state.in_use.retain(|known| known.object != object));
+    }
+}
+
+/// Records that the program has created an object.
+pub(crate) fn made() {
+    if HAS_IN_USE.load(Relaxed) {
+        change(|state| state.in_use.iter_mut().for_each(|known| known.goes_on = true));
     }
 }
 

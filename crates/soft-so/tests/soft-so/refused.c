@@ -278,14 +278,58 @@ static void larger(void) {
     }
 }
 
+/* Destroys objects before their users. */
+static void destroy_in_use(void) {
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+    struct ibv_srq_init_attr of_srq = { .attr = { 2, 1, 0 } };
+    struct ibv_qp_init_attr attr = usual();
+    NEED(channel && ibv_create_cq(context, 4, NULL, channel, 0));
+    NEED((attr.srq = ibv_create_srq(pd, &of_srq)) && make(attr));
+    struct ibv_alloc_dm_attr of_dm = { .length = 4096 };
+    struct ibv_dm *dm = ibv_alloc_dm(context, &of_dm);
+    NEED(dm && ibv_reg_dm_mr(pd, dm, 0, 64, ALL | IBV_ACCESS_ZERO_BASED));
+    struct ibv_td_init_attr of_td = { 0 };
+    struct ibv_parent_domain_init_attr of_parent = { .pd = pd, .td = ibv_alloc_td(context, &of_td) };
+    NEED(of_parent.td && ibv_alloc_parent_domain(context, &of_parent));
+    struct ibv_xrcd_init_attr of_xrcd = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
+        .oflags = O_CREAT };
+    struct ibv_qp_init_attr_ex target = { .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+        .xrcd = ibv_open_xrcd(context, &of_xrcd) };
+    NEED(target.xrcd && ibv_create_qp_ex(context, &target));
+    struct ibv_qp *ud = MAKE(qp_type, IBV_QPT_UD);
+    union ibv_gid group = { .raw = { 0xff, 0x12, [15] = 1 } };
+    NEED(ud && !ibv_attach_mcast(ud, &group, port.lid ? 0xc001 : 0));
+    struct ibv_mr *bound = ibv_reg_mr(pd, memory, sizeof memory, ALL | IBV_ACCESS_MW_BIND);
+    struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+    struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED, .bind_info = { .mr = bound, .addr = (uintptr_t)memory,
+        .length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE } };
+    NEED(bound && mw && !ibv_bind_mw(connected(), mw, &bind) && poll_one());
+    NO(EBUSY, ibv_dealloc_pd(pd));
+    NO(EBUSY, ibv_dereg_mr(bound));
+    NO(EBUSY, ibv_free_dm(dm));
+    NO(EBUSY, ibv_dealloc_td(of_parent.td));
+    NO(EBUSY, ibv_destroy_comp_channel(channel));
+    NO(EBUSY, ibv_destroy_cq(cq));
+    NO(EBUSY, ibv_destroy_qp(ud));
+    NO(EBUSY, ibv_destroy_srq(attr.srq));
+    NO(EBUSY, ibv_close_xrcd(target.xrcd));
+}
+
 /* Calls that fail in the normal course of a program. */
 static void silent(void) {
     NO(EINVAL, ibv_query_gid(context, 1, 1000, &gid) == -1);
     NO(EOPNOTSUPP, !MAKE(qp_type, 99));
     NO(EINVAL, ibv_destroy_qp(NULL));
-    NO(EBUSY, ibv_dealloc_pd(pd));
-    NEED(make(usual()));
-    NO(EBUSY, ibv_destroy_cq(cq));
+    destroy_in_use();
+}
+
+/* Creates an object after others were not destroyed. The program destroys one of them later. */
+static void in_use(void) {
+    destroy_in_use();
+    struct ibv_pd *own = ibv_alloc_pd(context);
+    struct ibv_mr *of_own = ibv_reg_mr(own, memory, 64, ALL);
+    NO(EBUSY, ibv_dealloc_pd(own));
+    NEED(make(usual()) && !ibv_dereg_mr(of_own) && !ibv_dealloc_pd(own));
 }
 
 /* Posts until the queue is full, and again after completions. */
@@ -372,7 +416,7 @@ int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = { { "twenty", twenty }, { "again", again },
         { "smaller", smaller }, { "larger", larger }, { "silent", silent }, { "full", full }, { "ignored", ignored },
         { "crash", crash }, { "more", more }, { "lists", lists }, { "ended", ended }, { "flows", flows },
-        { "reset", reset }, { "forks", forks }, { "soft-roce", soft_roce } };
+        { "reset", reset }, { "forks", forks }, { "in-use", in_use }, { "soft-roce", soft_roce } };
     NEED(count == 2);
     is_soft_roce = !strcmp(arguments[1], "soft-roce");
     open_device();

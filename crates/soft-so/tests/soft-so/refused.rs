@@ -94,6 +94,19 @@ const MORE: [(&str, &str, &[&str]); 13] = [
     ("ibv_wr_complete", "ENOMEM", &["has room for 1 work requests", "the list has 3 (cap.max_send_wr is 4)"]),
 ];
 
+/// As [`TWENTY`], for the case `in-use`.
+const IN_USE: [(&str, &str, &[&str]); 9] = [
+    ("ibv_dealloc_pd", "EBUSY", &["pd still has ", "destroy them first; see ibv_dealloc_pd(3)"]),
+    ("ibv_dereg_mr", "EBUSY", &["mr still has bound memory windows"]),
+    ("ibv_free_dm", "EBUSY", &["dm still has 1 memory regions"]),
+    ("ibv_dealloc_td", "EBUSY", &["td is still used by 1 parent domains"]),
+    ("ibv_destroy_comp_channel", "EBUSY", &["channel is still used by 1 CQs"]),
+    ("ibv_destroy_cq", "EBUSY", &["cq is still used by ", "QPs or SRQs"]),
+    ("ibv_destroy_qp", "EBUSY", &["qp is still attached to a multicast group"]),
+    ("ibv_destroy_srq", "EBUSY", &["srq is still used by 1 QPs"]),
+    ("ibv_close_xrcd", "EBUSY", &["xrcd is still used by 1 QPs or SRQs"]),
+];
+
 /// For each call of `refused_cm.c` that gets a line: the call, its errno, and what the line must contain.
 const OF_CM: [(&str, &str, &[&str]); 7] = [
     ("rdma_bind_addr", "EADDRNOTAVAIL", &["addr is 192.0.2.1", "see rdma_bind_addr(3)"]),
@@ -124,6 +137,15 @@ fn each_mistake_is_explained_by_a_line() {
         let Some(ran) = lines(&|| launch(link), &["twenty", "more"]) else { return };
         check(&ran[0].1, &TWENTY);
         check(&ran[1].1, &MORE);
+    }
+}
+
+/// A program that only ends gets no line (case `silent`).
+#[test]
+fn objects_in_use_are_explained_if_the_program_goes_on() {
+    for link in [Link::Ib, Link::Roce] {
+        let Some(ran) = lines(&|| launch(link), &["in-use"]) else { return };
+        check(&ran[0].1, &IN_USE);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Completion channels and completion queues.
 
 use super::object::{Channel, CqObject, Subject, SubjectKind, Subjects, Uses, channel, context, cq, pd};
-use super::{made_or_null, object_or_null, silent_errno, status, tried};
+use super::{destroyed, made_or_null, object_or_null, silent_errno, status, tried};
 use crate::causes::*;
 use crate::device;
 use crate::errno::Errno;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(pointer: *mut ibv_comp_channel
         if busy.is_ok() {
             drop(Box::from_raw(pointer.cast::<Channel>()));
         }
-        status("ibv_destroy_comp_channel", busy)
+        destroyed("ibv_destroy_comp_channel", pointer, busy)
     }
 }
 
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
     unsafe {
         let object = cq(pointer);
         if let Err(busy) = object.uses.check_none(&CQ_BUSY) {
-            return status("ibv_destroy_cq", Err(busy));
+            return destroyed("ibv_destroy_cq", pointer, Err(busy));
         }
         let index = object.cq.index;
         context(object.base.context).subjects.remove(SubjectKind::Cq, index);
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
         }
         drop(Box::from_raw(pointer.cast::<CqObject>()));
     }
-    0
+    destroyed("ibv_destroy_cq", pointer, Ok(()))
 }
 
 pub unsafe extern "C" fn ibv_resize_cq(pointer: *mut ibv_cq, cqe: c_int) -> c_int {

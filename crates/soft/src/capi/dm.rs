@@ -1,7 +1,7 @@
 //! Device memory (ibv_alloc_dm(3)). It is ordinary memory of this process, in the arena that peers map.
 
 use super::object::{Uses, is_of};
-use super::{made_or_null, object_or_null, status};
+use super::{destroyed, made_or_null, object_or_null, status};
 use crate::causes::*;
 use crate::device::MAX_DM;
 use crate::memory::copy::Piece;
@@ -96,12 +96,12 @@ fn alloc(context: *mut ibv_context, attr: &ibv_alloc_dm_attr) -> Result<Box<Dm>,
 pub(crate) unsafe extern "C" fn free_dm(pointer: *mut ibv_dm) -> c_int {
     // SAFETY: device memory of ours.
     if let Err(busy) = unsafe { (*pointer.cast::<Dm>()).uses.check_none(&DM_BUSY) } {
-        return status("ibv_free_dm", Err(busy));
+        return destroyed("ibv_free_dm", pointer, Err(busy));
     }
     // SAFETY: device memory of ours, not used after this.
     let dm = unsafe { Box::from_raw(pointer.cast::<Dm>()) };
     crate::memory::arena::free(dm.memory);
-    0
+    destroyed("ibv_free_dm", pointer, Ok(()))
 }
 
 unsafe extern "C" fn memcpy_to_dm(

@@ -2,7 +2,7 @@
 //! its locks, so objects of a parent domain work like objects of the protection domain in it.
 
 use super::object::{Pd, TdObject, Uses, is_of, pd, td};
-use super::{object_or_null, status};
+use super::{destroyed, object_or_null};
 use crate::causes::{PARENT_MASK, PARENT_PD, TD_BUSY, TD_MASK};
 use doorbell_abi::{ibv_context, ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
 use doorbell_transport::Refused;
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn dealloc_td(pointer: *mut ibv_td) -> c_int {
         if busy.is_ok() {
             drop(Box::from_raw(pointer.cast::<TdObject>()));
         }
-        status("ibv_dealloc_td", busy)
+        destroyed("ibv_dealloc_td", pointer, busy)
     }
 }
 

@@ -31,7 +31,7 @@ mod wr;
 mod xrc;
 
 use crate::errno::Errno;
-use crate::refused::{Asked, Called, refused, refused_sizes, worked};
+use crate::refused::{Asked, Called, explain_in_use, forget_in_use, made, refused, refused_sizes, worked};
 use doorbell_transport::{Cause, Refused};
 use libc::c_int;
 
@@ -46,6 +46,16 @@ fn tried(asked: Asked, result: Result<(), Refused>) -> c_int {
     match &result {
         Ok(()) => worked(asked),
         Err(error) => refused_sizes(asked, error),
+    }
+    silent_status(result)
+}
+
+/// Converts the result of a function that destroys the object at this address. The only error is that other
+/// objects use the object.
+fn destroyed<T>(call: &'static str, object: *mut T, result: Result<(), Refused>) -> c_int {
+    match &result {
+        Ok(()) => forget_in_use(object.addr()),
+        Err(error) => explain_in_use(Called::verbs(call), object.addr(), error),
     }
     silent_status(result)
 }
@@ -96,7 +106,10 @@ fn silent_errno(cause: &Cause, error: Option<Errno>) -> c_int {
 
 fn silent_object<T>(result: Result<Box<T>, Refused>) -> *mut T {
     match result {
-        Ok(object) => Box::into_raw(object),
+        Ok(object) => {
+            made();
+            Box::into_raw(object)
+        }
         Err(error) => {
             Errno(error.errno()).set();
             std::ptr::null_mut()

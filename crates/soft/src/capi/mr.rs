@@ -2,7 +2,7 @@
 
 use super::object::{Pd, Uses, context, is_of, pd, process_of, td};
 use super::wr::sges;
-use super::{made_or_null, object_or_null, status};
+use super::{destroyed, made_or_null, object_or_null, status};
 use crate::causes::*;
 use crate::errno::Errno;
 use crate::fabric::process::Process;
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pointer: *mut ibv_pd) -> c_int {
             }
             drop(Box::from_raw(pointer.cast::<Pd>()));
         }
-        status("ibv_dealloc_pd", busy)
+        destroyed("ibv_dealloc_pd", pointer, busy)
     }
 }
 
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     unsafe {
         let process = process_of((*mr).context);
         if process.regions.has_windows(process.segment, (*mr).lkey) {
-            return status("ibv_dereg_mr", Err(MR_BUSY.bare()));
+            return destroyed("ibv_dereg_mr", mr, Err(MR_BUSY.bare()));
         }
         strict::deregistered((*mr).lkey);
         if let Some(revoked) = process.regions.deregister(process.segment, (*mr).lkey) {
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             uses.end();
         }
     }
-    0
+    destroyed("ibv_dereg_mr", mr, Ok(()))
 }
 
 /// `IBV_REREG_MR_CHANGE_TRANSLATION`, `_PD`, `_ACCESS`.

@@ -3,7 +3,7 @@
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, SubjectKind, context, cq, is_of, pd, qp, srq, xrcd};
 use super::wr::{Plain, plain, rust_wr, sges};
-use super::{made_or_null, mw, qp_ex, silent_errno, status, tried, xrc};
+use super::{destroyed, made_or_null, mw, qp_ex, silent_errno, status, tried, xrc};
 use crate::causes::*;
 use crate::device::{self, MAX_QP};
 use crate::limits::limits;
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
     unsafe {
         let object = qp(pointer);
         if let Err(busy) = object.qp.check_unused() {
-            return status("ibv_destroy_qp", Err(busy));
+            return destroyed("ibv_destroy_qp", pointer, Err(busy));
         }
         let base = &object.base.qp_base;
         if object.qp.close() {
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(pointer: *mut ibv_qp) -> c_int {
         }
         drop(Box::from_raw(pointer.cast::<QpObject>()));
     }
-    0
+    destroyed("ibv_destroy_qp", pointer, Ok(()))
 }
 
 pub unsafe extern "C" fn ibv_modify_qp(pointer: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {

@@ -2,7 +2,7 @@
 
 use super::object::{SrqObject, Subject, SubjectKind, Uses, context, cq, is_of, pd, process_of, srq, xrcd};
 use super::wr::sges;
-use super::{made_or_null, object_or_null, status, tried};
+use super::{destroyed, made_or_null, object_or_null, status, tried};
 use crate::causes::*;
 use crate::counts;
 use crate::errno::Errno;
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
     unsafe {
         let object = srq(pointer);
         if let Err(busy) = object.uses.check_none(&SRQ_BUSY) {
-            return status("ibv_destroy_srq", Err(busy));
+            return destroyed("ibv_destroy_srq", pointer, Err(busy));
         }
         let owner = context(object.base.context);
         owner.subjects.remove(SubjectKind::Srq, object.base.handle);
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
         pd(object.base.pd).uses.end();
         drop(Box::from_raw(pointer.cast::<SrqObject>()));
     }
-    0
+    destroyed("ibv_destroy_srq", pointer, Ok(()))
 }
 
 pub unsafe extern "C" fn ibv_modify_srq(

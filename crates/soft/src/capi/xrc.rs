@@ -2,7 +2,7 @@
 
 use super::handle::hand_out;
 use super::object::{QpObject, QpOrigin, Uses, XrcdObject, context, is_of, xrcd};
-use super::{object_or_null, status};
+use super::{destroyed, object_or_null};
 use crate::causes::*;
 use crate::device::MAX_QP;
 use crate::errno::{EAGAIN, EINVAL, Errno};
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn close_xrcd(pointer: *mut ibv_xrcd) -> c_int {
             context(object.base.context).process.close_domain(&object.domain);
             drop(Box::from_raw(pointer.cast::<XrcdObject>()));
         }
-        status("ibv_close_xrcd", busy)
+        destroyed("ibv_close_xrcd", pointer, busy)
     }
 }
 
