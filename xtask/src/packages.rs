@@ -58,9 +58,10 @@ const TESTED_PROGRAMS: [(&str, &str); 20] = [
 ];
 
 /// Packages without programs, each with a path that shows whether it is installed.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("librdmacm-dev", "/usr/include/rdma/rdma_cma.h"),
     ("libibverbs-dev", HEADER),
+    ("python3-mpi4py", "/usr/lib/python3/dist-packages/mpi4py"),
     ("python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs"),
     ("rdma-core", "/usr/share/doc/rdma-core/tests"),
     ("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so"),

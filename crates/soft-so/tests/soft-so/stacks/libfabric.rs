@@ -2,6 +2,9 @@
 //! connections.
 
 use super::{PORT, RUN, Ready, Run, pass};
+use crate::common::{finish, installed, launch, library, text};
+use doorbell_launch::Link;
+use std::process::{Command, Stdio};
 
 const BASE: Run = Run { package: "libfabric-bin", program: "fi_pingpong", ready: Ready::Tcp, ..RUN };
 
@@ -43,4 +46,37 @@ pub(super) const RUNS: [Run; 3] = [
 #[test]
 fn programs() {
     pass(&RUNS);
+}
+
+/// Two hosts, which the fabric knows by `--ip`. The programs also connect by TCP, so the loopback interface has
+/// both addresses. `docs/run.md` describes this.
+const HOSTS: &str = r#"
+set -e
+ip link set lo up
+ip address add 10.0.0.1/32 dev lo
+ip address add 10.0.0.2/32 dev lo
+"$@" --ip 10.0.0.1 -- fi_pingpong -p verbs -e msg -I 50 -S 4096 -c &
+until cat /proc/net/tcp /proc/net/tcp6 | grep -q ':B9E8 .* 0A '; do sleep 0.05; done
+"$@" --ip 10.0.0.2 -- fi_pingpong -p verbs -e msg -I 50 -S 4096 -c 10.0.0.1
+wait $!
+"#;
+
+#[test]
+fn two_hosts_with_addresses_of_the_loopback_interface() {
+    const APART: [&str; 3] = ["--user", "--map-root-user", "--net"];
+    if ["unshare", "ip", "fi_pingpong"].map(installed).iter().any(Option::is_none) {
+        return;
+    }
+    let tried = Command::new("unshare").args(APART).arg("true").output().expect("it starts");
+    if !tried.status.success() {
+        return eprintln!("skipped: unshare is not permitted: {}", text(&tried).trim());
+    }
+    let fabric = launch(Link::Ib).fabric.unwrap_or_default();
+    let mut hosts = Command::new("unshare");
+    hosts.args(APART).args(["sh", "-c", HOSTS, "hosts"]).arg(library().with_file_name("doorbell"));
+    hosts.args(["run", "--fabric", &fabric]);
+    let run = hosts.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let output = finish(run.expect("it starts"), "two hosts");
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output).matches("\n4k ").count(), 2, "{}", text(&output));
 }
