@@ -57,9 +57,14 @@ fn makes_none<T>(verb: &str, expected: c_int, call: impl FnOnce() -> *mut T) {
 }
 
 fn create_cq(node: &Node, cqe: c_int, channel: *mut ibv_comp_channel) -> *mut ibv_cq {
+    create_cq_at(node, cqe, channel, 0)
+}
+
+/// Creates a CQ whose events use this completion vector.
+fn create_cq_at(node: &Node, cqe: c_int, channel: *mut ibv_comp_channel, vector: c_int) -> *mut ibv_cq {
     call!(c"ibv_create_cq"(
         node.context => *mut ibv_context, cqe => c_int, null_mut() => *mut c_void,
-        channel => *mut ibv_comp_channel, 0 => c_int
+        channel => *mut ibv_comp_channel, vector => c_int
     ) -> *mut ibv_cq)
 }
 
@@ -380,6 +385,7 @@ fn a_verb_that_fails_sets_errno() {
 }
 
 /// Creates as many protection domains and address handles as the device reports, and fails to create more.
+/// Creates a CQ for each completion vector.
 fn limits() {
     let node = Node::open(4096, 0);
     // SAFETY: the struct has only integers, which may be zero.
@@ -403,6 +409,14 @@ fn limits() {
     assert_eq!(call!(c"ibv_destroy_ah"(ahs[7] => *mut ibv_ah) -> c_int), 0);
     assert!(!create_ah(&node, path).is_null());
     makes_none("ibv_create_ah", ENOMEM, || create_ah(&node, path));
+
+    // SAFETY: the context is live.
+    let vectors = unsafe { (*node.context).num_comp_vectors };
+    assert!(vectors > 1, "servers with a thread for each vector need several");
+    let cqs: Vec<*mut ibv_cq> =
+        (0..vectors).map(|vector| create_cq_at(&node, 8, null_mut(), vector)).collect();
+    assert!(cqs.iter().all(|cq| !cq.is_null()), "fewer vectors than {vectors}");
+    makes_none("ibv_create_cq", EINVAL, || create_cq_at(&node, 8, null_mut(), vectors));
 }
 
 #[test]
