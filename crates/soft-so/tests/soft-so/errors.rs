@@ -228,9 +228,7 @@ impl Side {
                 self.one_sided(Opcode::Read, ibv_sge { lkey, ..own })
             }
             "a payload that is not mapped" => self.message_of(unmapped(&self.node)),
-            "a WRITE of a payload that is not mapped" => {
-                self.one_sided(Opcode::Write, unmapped(&self.node))
-            }
+            "a WRITE of a payload that is not mapped" => self.one_sided(Opcode::Write, unmapped(&self.node)),
             "a READ into memory that is not mapped" => self.one_sided(Opcode::Read, unmapped(&self.node)),
             "a READ with max_rd_atomic 0" => self.one_sided(Opcode::Read, own),
             "a bind beyond its region" => self.bind(alloc_mw(&self.node), BYTES as u64),
