@@ -1,6 +1,7 @@
 //! Tests atomics on memory that several processes share and register. No addition to a word is lost,
 //! whichever region the requests name.
 
+use crate::common::own_time::HANGS;
 use crate::common::running::{end_in_time, exchanged, role, told};
 use crate::common::verbs::{Endpoint, Node};
 use crate::common::{finish, launch, own_program, text};
@@ -12,6 +13,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
 
 /// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
@@ -32,7 +35,9 @@ const KINDS: [&str; 9] = [
 /// Bytes of the memory: a huge page.
 const BYTES: usize = 2 << 20;
 /// Number of additions of each process.
-const ADDITIONS: u64 = 200;
+const ADDITIONS: u64 = 400;
+/// Offset of a word by which all processes wait for each other, so that their additions meet.
+const READY: usize = BYTES / 2;
 /// Number of owners, each of which has a region of the memory and a client.
 const PAIRS: usize = 2;
 /// The program's last word if the kernel has no huge page.
@@ -124,7 +129,7 @@ fn moved(memory: *mut c_void) -> *mut c_void {
 /// Starts an owner of the memory, and a client of the owner.
 fn start_pair(pair: usize, memory: *mut c_void) -> [pid_t; 2] {
     let (client, owner) = UnixStream::pair().expect("a pair of sockets");
-    [child(|| own(pair, memory, &client)), child(|| ask(&owner))]
+    [child(|| own(pair, memory, &client)), child(|| ask(memory, &owner))]
 }
 
 fn child(run: impl FnOnce()) -> pid_t {
@@ -144,19 +149,33 @@ fn child(run: impl FnOnce()) -> pid_t {
 /// another address.
 fn own(pair: usize, memory: *mut c_void, client: &UnixStream) {
     let mut node = Node::open(4096, 2);
-    node.register(if pair == 0 { memory } else { moved(memory) }, BYTES);
+    let memory = if pair == 0 { memory } else { moved(memory) };
+    node.register(memory, BYTES);
     exchanged(client, &node, 0);
     let own = node.endpoint(1);
     node.connect(1, &own);
+    wait_for_all(memory);
     add(&node, 1, &own, 64 + 64 * pair);
     told(client, &node, 0);
 }
 
-fn ask(owner: &UnixStream) {
+fn ask(memory: *mut c_void, owner: &UnixStream) {
     let node = Node::open(4096, 1);
     let peer = exchanged(owner, &node, 0);
+    wait_for_all(memory);
     add(&node, 0, &peer, 0);
     told(owner, &node, 0);
+}
+
+fn wait_for_all(memory: *mut c_void) {
+    // SAFETY: the word is mapped and aligned, and all processes use it in this way.
+    let ready = unsafe { &*memory.byte_add(READY).cast::<AtomicUsize>() };
+    ready.fetch_add(1, SeqCst);
+    let begin = Instant::now();
+    while ready.load(SeqCst) < 2 * PAIRS {
+        assert!(begin.elapsed() < HANGS, "a process does not come");
+        std::thread::yield_now();
+    }
 }
 
 /// Adds 1 to the first word of the peer's memory again and again, in turn by an addition and by swaps. Their
