@@ -2,8 +2,8 @@
 //! whichever region the requests name.
 
 use crate::common::own_time::HANGS;
-use crate::common::running::{end_in_time, exchanged, role, told};
-use crate::common::verbs::{Endpoint, Node};
+use crate::common::running::{end_in_time, role, told};
+use crate::common::verbs::{Endpoint, Node, Retries};
 use crate::common::{finish, launch, own_program, text};
 use doorbell_launch::{Launch, Link, Ptrace};
 use doorbell_verbs::SendOp;
@@ -13,8 +13,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// The module of the test `program`, which the other tests run as a program.
 const HERE: &str = module_path!();
@@ -34,10 +34,14 @@ const KINDS: [&str; 9] = [
 ];
 /// Bytes of the memory: a huge page.
 const BYTES: usize = 2 << 20;
-/// Number of additions of each process.
-const ADDITIONS: u64 = 400;
-/// Offset of a word by which all processes wait for each other, so that their additions meet.
+/// Time for which each process adds. The kernel lets processes with one processor take turns meanwhile.
+const TIME: Duration = Duration::from_millis(100);
+/// Offsets of two words that only the processes themselves change: the number of processes that are ready to
+/// add, and the number of additions of all processes.
 const READY: usize = BYTES / 2;
+const ADDED: usize = READY + 64;
+/// Time-out of the QPs, 4.3 s: a process may hold a word's lock while it waits for a processor.
+const PATIENT: Retries = Retries { timeout: 20, retry_cnt: 7, rnr_retry: 7 };
 /// Number of owners, each of which has a region of the memory and a client.
 const PAIRS: usize = 2;
 /// The program's last word if the kernel has no huge page.
@@ -56,9 +60,14 @@ fn program() {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0, "{kind}: a process failed");
     }
-    // SAFETY: the memory stays mapped, and nobody writes to it any more.
-    let word = unsafe { memory.cast::<u64>().read_volatile() };
-    assert_eq!(word, 2 * PAIRS as u64 * ADDITIONS, "{kind}: additions are lost");
+    let [word, added] = [0, ADDED].map(|at| own_word(memory, at).load(SeqCst));
+    assert_eq!(word, added, "{kind}: additions are lost");
+}
+
+/// The word at this offset, which this process accesses by the processor.
+fn own_word(memory: *mut c_void, at: usize) -> &'static AtomicU64 {
+    // SAFETY: the word is aligned, and the memory stays mapped.
+    unsafe { &*memory.byte_add(at).cast() }
 }
 
 /// Memory of this kind, which children of this process inherit. `None` if no huge page is free.
@@ -151,39 +160,47 @@ fn own(pair: usize, memory: *mut c_void, client: &UnixStream) {
     let mut node = Node::open(4096, 2);
     let memory = if pair == 0 { memory } else { moved(memory) };
     node.register(memory, BYTES);
-    exchanged(client, &node, 0);
+    connect(&node, client);
     let own = node.endpoint(1);
-    node.connect(1, &own);
-    wait_for_all(memory);
-    add(&node, 1, &own, 64 + 64 * pair);
+    node.connect_with(1, &own, PATIENT);
+    add((&node, 1), &own, memory, 64 + 64 * pair);
     told(client, &node, 0);
 }
 
 fn ask(memory: *mut c_void, owner: &UnixStream) {
     let node = Node::open(4096, 1);
-    let peer = exchanged(owner, &node, 0);
-    wait_for_all(memory);
-    add(&node, 0, &peer, 0);
+    let peer = connect(&node, owner);
+    add((&node, 0), &peer, memory, 0);
     told(owner, &node, 0);
 }
 
+/// Connects the first QP to the peer's.
+fn connect(node: &Node, stream: &UnixStream) -> Endpoint {
+    let peer = told(stream, node, 0);
+    node.connect_with(0, &peer, PATIENT);
+    // The second exchange shows that the peer is ready too.
+    told(stream, node, 0)
+}
+
+/// Waits until all processes are ready to add, so that their additions meet.
 fn wait_for_all(memory: *mut c_void) {
-    // SAFETY: the word is mapped and aligned, and all processes use it in this way.
-    let ready = unsafe { &*memory.byte_add(READY).cast::<AtomicUsize>() };
+    let ready = own_word(memory, READY);
     ready.fetch_add(1, SeqCst);
     let begin = Instant::now();
-    while ready.load(SeqCst) < 2 * PAIRS {
+    while ready.load(SeqCst) < 2 * PAIRS as u64 {
         assert!(begin.elapsed() < HANGS, "a process does not come");
         std::thread::yield_now();
     }
 }
 
-/// Adds 1 to the first word of the peer's memory again and again, in turn by an addition and by swaps. Their
-/// results go to the offset `into` of this node's memory.
-fn add(node: &Node, qp: usize, peer: &Endpoint, into: usize) {
+/// Adds 1 to the first word of the peer's memory for some time, in turn by an addition and by swaps. Their
+/// results go to the offset `into` of this node's memory. `memory` is this process's mapping.
+fn add((node, qp): (&Node, usize), peer: &Endpoint, memory: *mut c_void, into: usize) {
     let (remote, result) = (peer.at(0), [(into, 8)]);
     let found = || u64::from_ne_bytes(*node.read(into, 8).first_chunk().expect("8 bytes"));
-    for _ in 0..ADDITIONS / 2 {
+    wait_for_all(memory);
+    let (begin, mut added) = (Instant::now(), 0);
+    while begin.elapsed() < TIME {
         node.carry_out(qp, SendOp::FetchAdd { remote, add: 1 }, &result);
         let mut compare = found() + 1;
         loop {
@@ -193,7 +210,9 @@ fn add(node: &Node, qp: usize, peer: &Endpoint, into: usize) {
             }
             compare = found();
         }
+        added += 2;
     }
+    own_word(memory, ADDED).fetch_add(added, SeqCst);
 }
 
 #[test]
