@@ -86,7 +86,7 @@ fn start_time_in(stat: &str) -> Option<u64> {
     let has_ended = matches!(fields.next()?, "Z" | "X");
     // The main thread counts until the process is waited for, even if it has ended by pthread_exit(3).
     let threads: u32 = fields.nth(16)?.parse().ok()?;
-    if has_ended && threads <= 1 {
+    if has_ended && (threads <= 1 || crate::say::broken("n-threads")) {
         return None;
     }
     fields.nth(1)?.parse().ok()
@@ -110,7 +110,7 @@ pub fn thread_state(thread: u32) -> Option<char> {
 /// The kernel has no memory and no files of a thread that has ended. The ID of the returned thread may take
 /// the place of the PID in process_vm_writev(2) and in paths of /proc.
 pub fn other_thread(pid: u32) -> Option<u32> {
-    if has_exited(pid) || thread_state(pid) != Some('Z') {
+    if crate::say::broken("n-thread") || has_exited(pid) || thread_state(pid) != Some('Z') {
         return None;
     }
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();

@@ -22,6 +22,11 @@ pub fn say(line: impl Display) {
     }
 }
 
+/// break
+pub fn broken(name: &str) -> bool {
+    std::env::var_os("DOORBELL_BREAK").is_some_and(|value| value == name)
+}
+
 /// Whether the user has disabled the explanations of errors (`DOORBELL_QUIET=1`).
 pub fn is_quiet() -> bool {
     static QUIET: OnceLock<bool> = OnceLock::new();

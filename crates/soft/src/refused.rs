@@ -164,11 +164,12 @@ impl Line {
     fn new(call: Called, refused: &Refused, site: usize) -> Line {
         let (name, errno, page) = (call.name, refused.errno_name(), page(call.name));
         let text = format!("{name} failed with {errno}: {refused}; see {page}");
+        let text = if doorbell_launch::say::broken("r-page") { format!("{name} failed with {errno}: {refused}") } else { text };
         Line { call, cause: refused.cause(), site, text, more: 0 }
     }
 
     fn is_like(&self, other: &Line) -> bool {
-        (self.call, self.site) == (other.call, other.site) && std::ptr::eq(self.cause, other.cause)
+        !doorbell_launch::say::broken("r-like") && (self.call, self.site) == (other.call, other.site) && std::ptr::eq(self.cause, other.cause)
     }
 
     /// The line at exit about the refused calls after the first.
@@ -326,7 +327,7 @@ impl State {
 
     /// `site` is the call site if programs increase a field of the call.
     fn worked(&mut self, asked: Asked, site: Option<usize>) {
-        if self.held.as_ref().is_some_and(|(before, _)| asked.is_reduced(before)) {
+        if !doorbell_launch::say::broken("r-search") && self.held.as_ref().is_some_and(|(before, _)| asked.is_reduced(before)) {
             self.held = None;
             self.set_last_line();
         }
@@ -342,6 +343,10 @@ impl State {
         let at = self.full.iter().position(|full| full.queue == queue)?;
         if self.full[at].posted == posted {
             self.full[at].line.more += 1;
+            return Some(false);
+        }
+        if doorbell_launch::say::broken("r-flow") {
+            self.full[at].posted = posted;
             return Some(false);
         }
         let full = self.full.remove(at);
@@ -395,7 +400,7 @@ impl State {
         if let Some(known) = self.in_use.iter_mut().find(is_known) {
             known.line.more += 1;
         } else if !self.is_exiting && self.in_use.len() < MOST {
-            self.in_use.push(InUse { object, line, goes_on: false });
+            self.in_use.push(InUse { object, line, goes_on: doorbell_launch::say::broken("r-inuse-always") });
         }
     }
 
@@ -444,7 +449,7 @@ fn change<T>(change: impl FnOnce(&mut State) -> T) -> T {
 /// Whether no line explains the refused call, because the user wants no lines, or because the program may try
 /// out a function that the device does not offer.
 fn is_silent(refused: &Refused) -> bool {
-    is_quiet() || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS)
+    is_quiet() && !doorbell_launch::say::broken("r-quiet") || matches!(refused.errno(), errno::EOPNOTSUPP | errno::ENOSYS)
 }
 
 /// Explains a refused call.
@@ -495,7 +500,7 @@ pub(crate) fn forget_in_use(object: usize) {
 /// Records that the program has created an object.
 pub(crate) fn made() {
     if HAS_IN_USE.load(Relaxed) {
-        change(|state| state.in_use.iter_mut().for_each(|known| known.goes_on = true));
+        change(|state| state.in_use.iter_mut().for_each(|known| known.goes_on = !doorbell_launch::say::broken("r-inuse")));
     }
 }
 

@@ -35,11 +35,12 @@ impl Explainer {
     pub(super) fn hears(&mut self, signal: c_int) {
         if let Some((board, _)) = self.board
             && matches!(signal, libc::SIGINT | libc::SIGTERM)
-            && signals::has(&self.heeded, signal)
+            && (signals::has(&self.heeded, signal) || crate::say::broken("w-ignored"))
             && !self.is_done
         {
             self.due = waits::lines(board);
-            self.is_done = !self.due.is_empty();
+            self.is_done = !self.due.is_empty() && !crate::say::broken("w-twice");
+            if crate::say::broken("w-say") { self.say(); }
         }
     }
 

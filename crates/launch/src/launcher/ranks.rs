@@ -142,7 +142,7 @@ impl Ranks {
             {
                 explainer.hears(came.signal);
                 self.pass(came.signal);
-                explainer.say();
+                if !crate::say::broken("w-ranks") { explainer.say(); }
             }
             while let Some((pid, ended)) = next_ended() {
                 self.see(pid, ended);
@@ -150,7 +150,7 @@ impl Ranks {
             if let Some(due) = self.due.filter(|due| due.at <= Instant::now()) {
                 explainer.hears(due.signal);
                 self.carry_out(due);
-                explainer.say();
+                if !crate::say::broken("w-ranks") { explainer.say(); }
             }
         }
     }

@@ -53,6 +53,11 @@ unsafe extern "C" fn wr_start(pointer: *mut ibv_qp_ex) {
 }
 
 unsafe extern "C" fn wr_abort(pointer: *mut ibv_qp_ex) {
+    if doorbell_launch::say::broken("c-abort") {
+        // SAFETY: break
+        unsafe { wr_complete(pointer) };
+        return;
+    }
     // SAFETY: a QP of ours.
     unsafe { (*pointer.cast::<QpObject>()).builder.give_back() };
 }

@@ -243,6 +243,7 @@ fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => Ok(leaves_room(&process).then_some(process)),
         Err(Errno::SRCH) => Err(Errno::SRCH.into()),
+        Err(error) if doorbell_launch::say::broken("n-pidfd") => Err(error.into()),
         Err(_) => Ok(None),
     }
 }

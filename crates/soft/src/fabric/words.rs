@@ -99,7 +99,7 @@ impl<'a> WordLocks<'a> {
         let object = maps::object_of_word(object, owner, addr)?;
         let is_system_v = object.is_system_v();
         let shared = match object {
-            Object::Shared { number, at } if !is_mapped || !is_system_v => Some((number, at)),
+            Object::Shared { number, at } if (!is_mapped || !is_system_v) && !doorbell_launch::say::broken("n-words") => Some((number, at)),
             Object::Shared { .. } | Object::Private | Object::Unknown => None,
         };
         let own = match shared {

@@ -245,6 +245,8 @@ impl Cause {
     /// The cause to count if a message of UC or UD is lost because no QP takes it.
     pub(crate) fn drop_cause(&self) -> DropCause {
         match self.check {
+            Check::Gid if doorbell_launch::say::broken("d-gid") => DropCause::Unknown,
+            Check::Qkey if doorbell_launch::say::broken("d-qkey") => DropCause::Unknown,
             Check::Lid | Check::Gid => DropCause::NoPort,
             Check::NoProcess | Check::Ended | Check::NoQp | Check::Destroyed => DropCause::NoQp,
             Check::State => DropCause::QpState,

@@ -77,7 +77,7 @@ fn add(name: &'static str, event: String, place: CallPlace) -> u64 {
 /// the program has acknowledged `events` events. This library does not see the acknowledgements, so
 /// [`waiting`] checks whether the thread waits.
 pub(crate) fn destroys_id(id: u64, events: u32) {
-    if events > 0 {
+    if events > 0 && !doorbell_launch::say::broken("w-id") {
         let event = format!(
             "rdma_ack_cm_event: the program got {events} of the id's events, and has not acknowledged all"
         );

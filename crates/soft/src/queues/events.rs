@@ -36,7 +36,8 @@ impl Events {
             n => format!("{n} events that the program got are"),
         };
         let event = format!("{acknowledge}: {events} not acknowledged ({object})");
-        let _waits = WaitingCall::new(call, event);
+        let is_left_out = doorbell_launch::say::broken("w-call") && call == "ibv_destroy_cq" || doorbell_launch::say::broken("w-async") && call == "ibv_destroy_srq";
+        let _waits = (!is_left_out).then(|| WaitingCall::new(call, event));
         let waited = self.none.wait_while(open, |open| *open > 0);
         drop(waited);
     }

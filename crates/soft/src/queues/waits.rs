@@ -439,7 +439,9 @@ impl WaitsOnCqs {
     /// completion. `is_alone` tells whether the program has one thread: another thread could call the device.
     /// `may_hear` tells whether something else may reach the program.
     fn explained(self, is_alone: bool, may_hear: impl Fn() -> bool) -> Vec<Wait> {
-        let WaitsOnCqs { mut stuck, nothing, may_complete, is_unsure } = self;
+        let WaitsOnCqs { mut stuck, nothing, mut may_complete, is_unsure } = self;
+        let is_alone = is_alone || doorbell_launch::say::broken("w-rightly");
+        may_complete &= !doorbell_launch::say::broken("w-rightly");
         if is_alone && !may_complete && !is_unsure {
             stuck.extend(nothing);
         }
@@ -453,6 +455,7 @@ impl WaitsOnCqs {
 /// Whether this process has a socket besides standard input, output and error. The program may wait for this
 /// socket, too. Then the end of its peers is no mistake. Sockets of this library count, too.
 fn has_sockets() -> bool {
+    if doorbell_launch::say::broken("w-sockets") { return false; }
     let is_socket = |entry: std::fs::DirEntry| {
         let is_other = entry.file_name().to_str()?.parse::<u32>().ok()? > 2;
         let file = std::fs::read_link(entry.path()).ok()?;

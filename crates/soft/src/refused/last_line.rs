@@ -38,6 +38,7 @@ static PID: AtomicI32 = AtomicI32::new(0);
 
 /// Sets the line, or gives up the last one. The caller ensures that no other thread sets a line now.
 pub(super) fn set(line: Option<LastLine>) {
+    if doorbell_launch::say::broken("r-signal") { return; }
     let on_signal = on_signal as *const () as usize;
     // Relaxed: the swap below publishes the number together with the line.
     PID.store(std::process::id().cast_signed(), Relaxed);

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 
 /// The byte that fills the buffers of a result until its completion is polled.
 const POISON: u8 = 0xdb;
+fn poison() -> u8 { if doorbell_launch::say::broken("s-pattern") { 0 } else { POISON } }
 
 /// A posted send work request.
 #[derive(Debug)]
@@ -37,14 +38,14 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// Fills these buffers of the program with [`POISON`], and holds the result back.
+    /// Fills these buffers of the program with [`poison()`], and holds the result back.
     ///
     /// # Safety
     /// The bytes of the buffers may be written, now and when the completion is polled.
     pub(crate) unsafe fn new(sges: &[Sge], len: u32) -> Awaited {
         for sge in sges {
             // SAFETY: vouched for by the caller.
-            unsafe { (sge.addr as *mut u8).write_bytes(POISON, sge.length as usize) };
+            unsafe { (sge.addr as *mut u8).write_bytes(poison(), sge.length as usize) };
         }
         Awaited { bytes: vec![0; len as usize].into(), sges: sges.to_vec() }
     }

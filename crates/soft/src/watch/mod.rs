@@ -108,7 +108,7 @@ impl Watch {
     pub(crate) fn undelivered(&mut self, loss: &Loss) {
         let bit = 1 << loss.cause as u32;
         if let Some(strict) = self.strict.as_mut().filter(|strict| strict.undelivered & bit == 0) {
-            strict.undelivered |= bit;
+            if !doorbell_launch::say::broken("s-once") { strict.undelivered |= bit; }
             say(format_args!(
                 "strict: no receiver took a message of UC or UD, but it completed with success, as on a \
                  network: {loss}. Printed once for each QP and cause"

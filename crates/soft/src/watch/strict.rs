@@ -57,7 +57,7 @@ impl Drop for Held {
         let Some(held) = held.as_mut() else { return };
         for key in &self.keys {
             if let Some(count) = held.get_mut(&(*key, self.holder)) {
-                *count -= 1;
+                if !doorbell_launch::say::broken("s-held") { *count -= 1; }
                 if *count == 0 {
                     held.remove(&(*key, self.holder));
                 }

@@ -137,7 +137,7 @@ impl Qp {
         let (entered, freed) = (self.share.progress.last_entered(), self.share.freed.load(Relaxed));
         match sends.posted {
             _ if freed < entered => SendOutlook::MayComplete,
-            posted if posted > entered => {
+            posted if posted > entered && !doorbell_launch::say::broken("w-unsignalled") => {
                 SendOutlook::Unsignalled { count: posted - entered, is_any: entered > 0 }
             }
             _ => SendOutlook::Nothing,
@@ -151,7 +151,7 @@ impl Qp {
         let dest = unanswered.dest_qpn;
         let peer = || format!("QP {dest:#x}{}", of_process(process.last_seen(dest).unwrap_or(0)));
         let (clause, why, is_hopeless) = match waiter.wait?.obstacle() {
-            Obstacle::NoRecv(_) if attr.rnr_retry == Some(ANY_RETRIES) => (
+            Obstacle::NoRecv(_) if attr.rnr_retry == Some(ANY_RETRIES) && !doorbell_launch::say::broken("w-rnr") => (
                 format!(
                     "waits until {} has a RECV: rnr_retry is 7, so the request is sent again without end",
                     peer()
@@ -188,7 +188,7 @@ impl Qp {
         let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
         let access = AccessFlags::from_bits_truncate(self.record.access.load(Relaxed));
         let (process, dest) = (self.requester.process, self.record.dest_qpn.load(Relaxed));
-        access.intersects(rights) && self.is_connected() && !process.is_own(dest) && process.has_peer(dest)
+        !doorbell_launch::say::broken("w-written") && access.intersects(rights) && self.is_connected() && !process.is_own(dest) && process.has_peer(dest)
     }
 
     /// Whether the QP is connected to a peer, and takes its requests.
@@ -221,7 +221,7 @@ impl Qp {
         let why = path.map(|path| diagnosis::nowhere(path.dlid, path.grh));
         let clause = match why {
             Some(_) => "cannot come from the QP's path".to_owned(),
-            None if process.is_own(dest) || process.has_peer(dest) => return RecvOutlook::MayCome,
+            None if doorbell_launch::say::broken("w-peer") || process.is_own(dest) || process.has_peer(dest) => return RecvOutlook::MayCome,
             None => match process.last_seen(dest) {
                 Some(pid) => format!(
                     "cannot come: the process of the peer, QP {dest:#x}{}, has exited",

@@ -152,7 +152,7 @@ impl Qp {
         // A responder that is not ready yet is compared at the next request.
         let Some(there) = peer_reads(&self.requester, sends.attr.dest_qp_num) else { return };
         *compared = true;
-        if own > there {
+        if own > there && !doorbell_launch::say::broken("s-limits") {
             violated(format_args!(
                 "QP {:#x} may have {own} READs and atomics outstanding (max_rd_atomic), but QP {dest_qpn:#x} \
                  accepts only {there} (max_dest_rd_atomic): a NIC refuses the excess (ibv_modify_qp(3))",
@@ -231,6 +231,7 @@ impl Qp {
             }
             Verdict::PortDown if rc => SendTurn::Over(Outcome::Wait(Obstacle::Silence)),
             Verdict::PortDown => SendTurn::Over(Outcome::Undelivered(DropCause::PortDown)),
+            Verdict::Lose | Verdict::Feign if !rc && doorbell_launch::say::broken("d-fault") => SendTurn::Over(Outcome::Undelivered(DropCause::NoRecv)),
             Verdict::Lose | Verdict::Feign if !rc => SendTurn::Over(Outcome::Undelivered(DropCause::Fault)),
             Verdict::Feign => self.feign(sends),
             _ => {
